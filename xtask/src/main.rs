@@ -1,0 +1,2 @@
+//! Every developer task of the workspace.
+fn main() {}
