@@ -1,0 +1,196 @@
+//! Threads of a hosted system: `std`'s mutex and condition variable.
+#![allow(
+    unsafe_code,
+    reason = "implements the unsafe traits; contains no unsafe operation"
+)]
+
+use core::task::Waker;
+use core::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::atomic::{AtomicCount, AtomicWord};
+use crate::{Clock, ConstInit, Epoch, Event, Lock, SyncPolicy, Wake, WakerSet, Who};
+
+/// For memory that threads share.
+///
+/// Sections do not nest (entering a lock again inside itself deadlocks). A panic inside a section
+/// does not poison it: our sections keep their values whole at every step.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Blocking {}
+
+// SAFETY: `std::sync::Mutex` and atomics.
+unsafe impl SyncPolicy for Blocking {
+    type Lock<T> = BlockingLock<T>;
+    type Count = AtomicCount;
+    type Word = AtomicWord;
+    type Event = BlockingEvent;
+    const NAME: &'static str = "Blocking";
+    fn who() -> Who {
+        std::thread_local!(static ANCHOR: u8 = const { 0 });
+        // The address of a thread-local is the thread's own for as long as it lives.
+        ANCHOR.with(|anchor| Who::new(core::ptr::from_ref(anchor).addr()))
+    }
+}
+
+fn unpoisoned<'a, T>(
+    locked: Result<MutexGuard<'a, T>, PoisonError<MutexGuard<'a, T>>>,
+) -> MutexGuard<'a, T> {
+    locked.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The lock of [`Blocking`].
+#[derive(Debug)]
+pub struct BlockingLock<T>(Mutex<T>);
+
+// SAFETY: a mutex.
+unsafe impl<T> Lock<T> for BlockingLock<T> {
+    fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R {
+        section(&unpoisoned(self.0.lock()))
+    }
+    fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: ConstInit> ConstInit for BlockingLock<T> {
+    const INIT: Self = Self(Mutex::new(T::INIT));
+}
+
+/// The event of [`Blocking`]: threads sleep on a condition variable.
+#[derive(Debug)]
+pub struct BlockingEvent {
+    state: Mutex<State>,
+    happened: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    epoch: u32,
+    wakers: WakerSet<4>,
+}
+
+// SAFETY: a mutex and a condition variable.
+unsafe impl Event for BlockingEvent {
+    fn new() -> Self {
+        Self::INIT
+    }
+    fn epoch(&self) -> Epoch {
+        Epoch(unpoisoned(self.state.lock()).epoch)
+    }
+    fn wait<C: Clock + ?Sized>(&self, seen: Epoch, clock: &C, deadline: Option<Duration>) -> Wake {
+        let mut state = unpoisoned(self.state.lock());
+        while Epoch(state.epoch) == seen {
+            state = match deadline {
+                None => self
+                    .happened
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let Some(left) = deadline
+                        .checked_sub(clock.now())
+                        .filter(|left| !left.is_zero())
+                    else {
+                        return Wake::TimedOut;
+                    };
+                    self.happened
+                        .wait_timeout(state, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+        Wake::Notified
+    }
+    fn notify(&self) {
+        let mut state = unpoisoned(self.state.lock());
+        state.epoch = state.epoch.wrapping_add(1);
+        let woken = state.wakers.take();
+        drop(state);
+        self.happened.notify_all();
+        woken.into_iter().flatten().for_each(Waker::wake);
+    }
+    fn register(&self, waker: &Waker) {
+        // Cloned before the lock and woken after it: both run code that is not ours.
+        let waker = waker.clone();
+        let displaced = unpoisoned(self.state.lock()).wakers.insert(waker);
+        if let Some(displaced) = displaced {
+            displaced.wake();
+        }
+    }
+}
+
+impl ConstInit for BlockingEvent {
+    const INIT: Self = Self {
+        state: Mutex::new(State {
+            epoch: 0,
+            wakers: WakerSet::new(),
+        }),
+        happened: Condvar::new(),
+    };
+}
+
+/// The system's monotonic clock, counted from the moment this one was made.
+#[derive(Clone, Copy, Debug)]
+pub struct StdClock {
+    start: Instant,
+}
+
+impl StdClock {
+    /// Starts at zero now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Default for StdClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for StdClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+    fn idle(&self) {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NoClock;
+
+    #[test]
+    fn threads_are_told_apart() {
+        let here = Blocking::who();
+        assert_eq!(here, Blocking::who());
+        let there = std::thread::scope(|s| s.spawn(|| (Blocking::who(), here)).join().unwrap().0);
+        assert_ne!(here, there);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_and_a_past_event_is_not_waited_for() {
+        let event = BlockingEvent::new();
+        let seen = event.epoch();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| event.wait(seen, &NoClock, None));
+            event.notify();
+            assert_eq!(sleeper.join().unwrap(), Wake::Notified);
+        });
+        assert_eq!(event.wait(seen, &NoClock, None), Wake::Notified);
+        // A deadline in the past ends a wait for an event that does not come.
+        let late = event.wait(event.epoch(), &NoClock, Some(Duration::ZERO));
+        assert_eq!(late, Wake::TimedOut);
+    }
+}

@@ -1,0 +1,193 @@
+//! The traits. They are `unsafe` because the memory safety of every layer above rests on their laws.
+#![allow(
+    unsafe_code,
+    reason = "declares the unsafe traits; contains no unsafe operation"
+)]
+
+use core::fmt;
+use core::task::Waker;
+use core::time::Duration;
+
+use crate::Clock;
+
+/// How one program protects what its contexts share.
+///
+/// A policy is a type without values. It is chosen once, where a pool or a target is named, and from
+/// there the auto traits follow: what is built of `P::Lock`, `P::Count`, `P::Word` and `P::Event` is
+/// `Send` and `Sync` exactly when those are.
+///
+/// # Safety
+/// The four associated types must be usable together by every context (thread, core or interrupt)
+/// that the type system lets reach them: if `Lock<T>`, `Count`, `Word` or `Event` is `Sync`, it must
+/// really work between those contexts.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a synchronisation policy",
+    note = "the policies of wharf-sync are `Unsync`, `Critical` (feature `critical-section`) and `Blocking` (feature `std`)"
+)]
+pub unsafe trait SyncPolicy: Sized + 'static {
+    /// Guards a few words for a short, bounded time.
+    type Lock<T>: Lock<T>;
+    /// A reference counter.
+    type Count: Count;
+    /// A 32-bit state word.
+    type Word: Word;
+    /// Something to wait for.
+    type Event: Event;
+
+    /// The name of the policy, for diagnostics and for the reports of the conformance suite.
+    const NAME: &'static str;
+
+    /// Who is running: distinguishes the contexts that this policy lets run at the same time.
+    fn who() -> Who;
+}
+
+/// Marks the policies whose every operation may be called from an interrupt handler, also from one
+/// that preempted another such operation.
+///
+/// # Safety
+/// No operation of the policy may block on a context that the interrupt has preempted.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` must not be used in an interrupt handler",
+    note = "use `Critical`, whose sections mask interrupts"
+)]
+pub unsafe trait IsrSafe: SyncPolicy {}
+
+/// A short critical section around a value.
+///
+/// The section lends `&T`, never `&mut T`: under [`Unsync`](crate::Unsync) and `Critical` sections
+/// nest (a section may be entered again inside itself), and two `&mut` to one value would be unsound.
+/// Put cells inside.
+///
+/// # Safety
+/// If `Self: Sync`, two contexts are never inside `with` on the same lock at once, unless one is
+/// nested in the other on the same context; and what one wrote inside, the next one sees.
+pub unsafe trait Lock<T> {
+    /// A lock around `value`. Where a `const` is needed, see [`ConstInit`](crate::ConstInit).
+    fn new(value: T) -> Self;
+
+    /// Runs `section` alone. Keep it to a bounded handful of instructions: under `Critical` no
+    /// interrupt is served meanwhile. It must not wait, wake or call code that is not yours.
+    fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R;
+
+    /// The value, without a section: `&mut` proves that nobody else is there.
+    fn get_mut(&mut self) -> &mut T;
+}
+
+/// A reference counter that cannot wrap.
+///
+/// A count that would pass [`LIMIT`](Self::LIMIT) sticks there for ever: the memory behind it leaks, and nothing is
+/// freed too early. It takes more than two thousand million forgotten clones.
+///
+/// # Safety
+/// `decrement` returns `true` to exactly one caller, the one that took the last reference, and
+/// everything that other holders did before their own `decrement` happens before that return.
+pub unsafe trait Count {
+    /// From here on a count is saturated.
+    const LIMIT: u32 = 1 << 31;
+
+    /// A counter that stands at `count`.
+    fn new(count: u32) -> Self;
+    /// One more holder.
+    fn increment(&self);
+    /// One holder less; `true` when that was the last.
+    #[must_use]
+    fn decrement(&self) -> bool;
+    /// Whether the caller's reference is the only one. If so, everything the former holders did is
+    /// visible to the caller.
+    fn is_unique(&self) -> bool;
+    /// The present count, for diagnostics: another context may change it at once.
+    fn get(&self) -> u32;
+}
+
+/// A 32-bit word that several contexts move from state to state.
+///
+/// # Safety
+/// Updates are atomic between all contexts that the type system lets reach the word. A successful
+/// update acquires what earlier updates released, and releases what its caller did before.
+pub unsafe trait Word {
+    /// A word that holds `value`.
+    fn new(value: u32) -> Self;
+    /// The present value. Acquires.
+    fn load(&self) -> u32;
+    /// Replaces the word by `step(word)`; where `step` refuses (`None`), leaves it alone.
+    ///
+    /// `step` may run several times and must be a pure function of its argument.
+    ///
+    /// # Errors
+    /// The value at which `step` refused.
+    fn update(&self, step: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32>;
+}
+
+/// Something that happens again and again, and that contexts wait for.
+///
+/// The protocol that loses no wake: the waiter samples [`epoch`](Self::epoch), *then* tests its condition, then
+/// [`wait`](Self::wait)s with the sample. The other side changes the condition, *then* calls
+/// [`notify`](Self::notify). An asynchronous waiter [`register`](Self::register)s its waker first and tests its condition
+/// afterwards.
+///
+/// # Safety
+/// As for [`SyncPolicy`]: if `Self: Sync`, it works between threads. (No memory safety rests on
+/// wakes arriving.)
+pub unsafe trait Event {
+    /// An event that has not happened yet.
+    fn new() -> Self;
+    /// How often it has happened. Wraps.
+    fn epoch(&self) -> Epoch;
+    /// Waits until it has happened since `seen`, or until `clock` passes `deadline`. Runs the clock's
+    /// idle hook where the policy has no better way to wait. Blocks; never call it in an interrupt.
+    fn wait<C: Clock + ?Sized>(&self, seen: Epoch, clock: &C, deadline: Option<Duration>) -> Wake;
+    /// It happens: every waiter and every registered waker is woken. No waker runs inside a section.
+    fn notify(&self);
+    /// Has `waker` woken by the next [`notify`](Self::notify). A waker that must make room for another is woken at
+    /// once, so none is ever lost.
+    fn register(&self, waker: &Waker);
+}
+
+/// A sample of [`Event::epoch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Epoch(pub(crate) u32);
+
+impl Epoch {
+    /// For events of your own.
+    #[must_use]
+    pub const fn new(count: u32) -> Self {
+        Self(count)
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Wake {
+    /// The event happened, or may have: test the condition again.
+    Notified,
+    /// The deadline passed first.
+    TimedOut,
+    /// Nobody else exists under this policy who could make it happen. Waiting would be for ever.
+    Never,
+}
+
+/// Identifies a context under its policy: a thread, a core, or the only one there is.
+///
+/// Equal values mean the same context; a value may be reused once its context has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Who(usize);
+
+impl Who {
+    /// The only context of a program that has one.
+    pub const SOLE: Self = Self(0);
+
+    /// For policies of your own: `id` is unique among the contexts alive.
+    #[must_use]
+    pub const fn new(id: usize) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
