@@ -1,1 +1,63 @@
+//! Memory backends: whatever can vend a piece of memory as one *segment*, and take it back.
+//!
+//! A [`MemBackend`] is a pool over a slab, the heap, the memory of a device, or something of your own.
+//! It vends [`SegmentMut`]s: unique, writable, their bytes typed uninitialised until filled. A segment
+//! keeps its backend through a reference of your choice ([`BackendRef`]): a borrow, a `&'static`, or a count, and
+//! goes back to it when dropped, on whatever thread or interrupt that happens.
+//!
+//! ```
+//! use wharf_backend::{BackendExt, StaticPool};
+//! use wharf_sync::Unsync;
+//!
+//! // Sixteen slots of 64 bytes. As a `static` (over `Critical` or another shared policy) it is `.bss`.
+//! let pool = StaticPool::<Unsync, 64, 16>::new();
+//!
+//! let mut frame = pool.alloc(5)?.init_from(b"hello")?;
+//! frame[0] = b'j';
+//! assert_eq!(&*frame, b"jello");
+//! assert_eq!(pool.census().in_use, 1);
+//! drop(frame);
+//! assert_eq!(pool.census().in_use, 0);
+//!
+//! // Exhaustion is a value that names the numbers.
+//! let refusal = pool.alloc(65).unwrap_err();
+//! assert_eq!(refusal.to_string(), "65 bytes asked, a segment of this backend holds at most 64");
+//! # use wharf_backend::MemBackend;
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # Features
+//! `alloc` adds [`Heap`] and counted references (`Arc`); `std` implies it; `critical-section` and
+//! `defmt` are passed down. All are additive, and none is on by default.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+mod align;
+mod backend;
+mod error;
+mod fault;
+mod header;
+#[cfg(feature = "alloc")]
+mod heap;
+mod place;
+mod pool;
+mod reference;
+mod segment;
+mod transfer;
+
+pub use align::{Align1, Align4, Align8, Align16, Align32, Align64, Align128, Alignment};
+pub use backend::{AllocHint, BackendExt, Caps, HostBackend, MemBackend};
+pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
+pub use fault::FaultInject;
+pub use header::Header;
+#[cfg(feature = "alloc")]
+pub use heap::{Heap, HeapBackend};
+pub use place::{DeviceAddress, IoDirection, MemSpace, Place};
+pub use pool::{FreeList, PoolBackend, PoolError, SlotControl, StaticPool};
+pub use reference::{BackendRef, Erases};
+pub use segment::{Init, SegmentMut, State, Uninit};
+pub use wharf_source::Census;

@@ -1,0 +1,251 @@
+//! The seam: what a memory must be able to do to vend segments.
+//!
+//! Invariants that the trait's laws establish and everything above relies on:
+//! 1. a header from `vend` stays valid, and the backend leaves it alone, until `reclaim` gets it back;
+//! 2. its `place` never changes meanwhile and is the first of `header.len()` bytes that nobody else is given.
+#![allow(unsafe_code, reason = "declares the unsafe traits and their default transfers")]
+
+use core::ptr::NonNull;
+
+use bitflags::bitflags;
+use wharf_source::Census;
+use wharf_sync::SyncPolicy;
+
+use crate::{
+    AllocError, Header, IoDirection, MemSpace, Place, SegmentMut, TransferError, Uninit,
+};
+
+bitflags! {
+    /// What a backend is, as facts that do not change while it lives.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Caps: u32 {
+        /// Its hooks maintain caches and must bracket every transfer.
+        const NEEDS_CACHE_OPS = 1 << 0;
+        /// `vend` and `reclaim` may be called from an interrupt handler.
+        const ISR_SAFE = 1 << 1;
+        /// `vend` and `reclaim` never wait for the operating system.
+        const NONBLOCKING = 1 << 2;
+        /// It owns the bytes, so a segment may be stored for as long as its backend lives.
+        const OWNS_BYTES = 1 << 3;
+        /// Vended bytes always have a value (device memory does), so no fill is due before a read.
+        const VENDS_INITIALISED = 1 << 4;
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for Caps {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Caps({=u32:b})", self.bits());
+    }
+}
+
+/// A wish whose meaning is private to the backend that defines it; every other ignores it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct AllocHint(pub u32);
+
+impl AllocHint {
+    /// No wish.
+    pub const NONE: Self = Self(0);
+}
+
+/// Memory that vends segments and takes them back.
+///
+/// A backend that cannot allocate (registers, a hardware FIFO) answers `None` to every `vend` and is
+/// still bindable. Zero bytes are a valid size everywhere: they take a slot and give an empty segment.
+///
+/// # Safety
+/// * `vend` returns a header with one holder and `len() == size`. Until `reclaim` gets it back the
+///   backend neither touches nor vends it, and `place` gives the first of `size` bytes that belong to
+///   it alone, aligned to [`alignment`](Self::alignment).
+/// * A `Place::Host` is valid for reads and writes of those bytes and has provenance over them.
+/// * If the backend is `Sync`, all of this holds between threads.
+/// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
+/// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
+/// * Moving the backend is allowed only while none of its segments is alive; handles prevent it by
+///   holding it through a [`BackendRef`](crate::BackendRef).
+pub unsafe trait MemBackend {
+    /// How its counters and its lists are protected.
+    type Policy: SyncPolicy;
+
+    /// Vends a segment of `size` bytes, or counts a refusal and returns `None`.
+    ///
+    /// One word on purpose: the cause is asked for on the cold path, with [`refusal`](Self::refusal).
+    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Self::Policy>>>;
+
+    /// Why a `vend` of `size` bytes that was just refused was refused. Counts nothing.
+    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError;
+
+    /// Takes a segment back.
+    ///
+    /// # Safety
+    /// `header` came from this backend's `vend` and was not reclaimed since; no handle is left.
+    unsafe fn reclaim(&self, header: NonNull<Header<Self::Policy>>);
+
+    /// Where the bytes are.
+    ///
+    /// # Safety
+    /// `header` came from this backend's `vend` and was not reclaimed since.
+    unsafe fn place(&self, header: NonNull<Header<Self::Policy>>) -> Place;
+
+    /// `false` where the backend can prove that `header` is no live segment of its own: a pool always can,
+    /// the heap never. Does not read through `header` unless it lies in the backend's own memory.
+    fn may_own(&self, header: NonNull<Header<Self::Policy>>) -> bool;
+
+    /// What it is.
+    fn caps(&self) -> Caps;
+
+    /// The address space of its segments.
+    fn space(&self) -> MemSpace {
+        MemSpace::Host
+    }
+
+    /// The alignment in bytes of every segment: a power of two.
+    fn alignment(&self) -> usize;
+
+    /// The largest size that `vend` can ever serve.
+    fn max_segment_size(&self) -> usize;
+
+    /// How much is used, was used at most, and was refused.
+    fn census(&self) -> Census;
+
+    /// A stable name for reports.
+    fn name(&self) -> &'static str;
+
+    /// Cache maintenance before bytes `offset..offset + len` move.
+    ///
+    /// # Safety
+    /// As for [`place`](Self::place); the range lies in the segment.
+    unsafe fn before_io(
+        &self,
+        header: NonNull<Header<Self::Policy>>,
+        offset: usize,
+        len: usize,
+        direction: IoDirection,
+    ) {
+        let _ = (header, offset, len, direction);
+    }
+
+    /// Cache maintenance after bytes `offset..offset + len` moved, or failed to.
+    ///
+    /// # Safety
+    /// As for [`before_io`](Self::before_io).
+    unsafe fn after_io(
+        &self,
+        header: NonNull<Header<Self::Policy>>,
+        offset: usize,
+        len: usize,
+        direction: IoDirection,
+    ) {
+        let _ = (header, offset, len, direction);
+    }
+
+    /// Copies `len` bytes from host memory into the segment at `offset`. Synchronous: the host bytes
+    /// are not touched after the return.
+    ///
+    /// # Safety
+    /// As for [`place`](Self::place); the range lies in the segment, `source` is valid for reads of `len` bytes
+    /// and does not overlap it, and nobody else reads or writes the range meanwhile.
+    ///
+    /// # Errors
+    /// The device is closed, or no way leads there.
+    unsafe fn copy_in(
+        &self,
+        header: NonNull<Header<Self::Policy>>,
+        offset: usize,
+        source: NonNull<u8>,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        // SAFETY: as the caller promises.
+        match unsafe { self.place(header) } {
+            Place::Host(base) => {
+                // SAFETY: the range lies in the segment, so the sum stays in it and both sides are
+                // valid for `len` bytes; the caller promises that they do not overlap.
+                unsafe { base.add(offset).copy_from_nonoverlapping(source, len) };
+                Ok(())
+            }
+            Place::Device(_) => Err(TransferError::Unsupported {
+                space: MemSpace::Device,
+            }),
+        }
+    }
+
+    /// Copies `len` bytes of the segment at `offset` into host memory. Synchronous.
+    ///
+    /// # Safety
+    /// As for [`copy_in`](Self::copy_in), with `destination` valid for writes, the range initialised, and nobody
+    /// else writing it meanwhile.
+    ///
+    /// # Errors
+    /// The device is closed, or no way leads there.
+    unsafe fn copy_out(
+        &self,
+        header: NonNull<Header<Self::Policy>>,
+        offset: usize,
+        destination: NonNull<u8>,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        // SAFETY: as the caller promises.
+        match unsafe { self.place(header) } {
+            Place::Host(base) => {
+                // SAFETY: as in `copy_in`, the other way round.
+                unsafe { base.add(offset).copy_to_nonoverlapping(destination, len) };
+                Ok(())
+            }
+            Place::Device(_) => Err(TransferError::Unsupported {
+                space: MemSpace::Device,
+            }),
+        }
+    }
+
+    /// Sets `len` bytes of the segment at `offset` to `byte`.
+    ///
+    /// # Safety
+    /// As for [`copy_in`](Self::copy_in), without a source.
+    ///
+    /// # Errors
+    /// The device is closed, or no way leads there.
+    unsafe fn fill(
+        &self,
+        header: NonNull<Header<Self::Policy>>,
+        offset: usize,
+        len: usize,
+        byte: u8,
+    ) -> Result<(), TransferError> {
+        // SAFETY: as the caller promises.
+        match unsafe { self.place(header) } {
+            Place::Host(base) => {
+                // SAFETY: the range lies in the segment, which is valid for writes.
+                unsafe { base.add(offset).write_bytes(byte, len) };
+                Ok(())
+            }
+            Place::Device(_) => Err(TransferError::Unsupported {
+                space: MemSpace::Device,
+            }),
+        }
+    }
+}
+
+/// A backend whose every segment is memory that the CPU addresses: its segments lend `&[u8]`.
+///
+/// # Safety
+/// [`MemBackend::place`] is always `Place::Host`.
+#[diagnostic::on_unimplemented(
+    message = "the bytes of `{Self}` are not known to be host memory",
+    note = "move device bytes with `read` and `write`; on an erased backend ask with `host()`, which answers an error for device memory"
+)]
+pub unsafe trait HostBackend: MemBackend {}
+
+/// Allocation as a method of every backend, by borrowing it. For a counted or another reference see
+/// [`SegmentMut::alloc`].
+pub trait BackendExt: MemBackend {
+    /// A segment of `size` bytes, uninitialised. Never blocks longer than the policy's section.
+    ///
+    /// # Errors
+    /// Why the backend refused.
+    fn alloc(&self, size: usize) -> Result<SegmentMut<&Self, Uninit>, AllocError> {
+        SegmentMut::alloc(self, size)
+    }
+}
+
+impl<B: MemBackend + ?Sized> BackendExt for B {}

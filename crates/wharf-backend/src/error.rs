@@ -1,0 +1,183 @@
+//! What can go wrong, with the numbers.
+
+use core::fmt;
+
+use crate::MemSpace;
+
+/// Why a backend vended nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum AllocError {
+    /// Everything is in use. Free something, or make the backend larger.
+    Exhausted {
+        /// Bytes asked.
+        requested: usize,
+        /// Bytes in use when asked, as the census counts them.
+        in_use: usize,
+        /// Bytes there are, as the census counts them.
+        capacity: usize,
+    },
+    /// No segment of this backend is ever that large.
+    TooLarge {
+        /// Bytes asked.
+        requested: usize,
+        /// Bytes that a segment holds at most.
+        max: usize,
+    },
+    /// The platform's heap refused.
+    Heap {
+        /// Bytes asked.
+        requested: usize,
+    },
+    /// This backend binds memory that exists, and allocates none.
+    Unsupported,
+    /// The device behind the backend was closed.
+    Closed,
+    /// A [`FaultInject`](crate::FaultInject) refused, as it was told to.
+    Injected {
+        /// The number of the refused call, from one.
+        call: u64,
+    },
+    /// The block source of the object around the segment refused.
+    Source(wharf_source::SourceError),
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted {
+                requested,
+                in_use,
+                capacity,
+            } => write!(f, "{requested} bytes asked, {in_use} of {capacity} in use"),
+            Self::TooLarge { requested, max } => write!(
+                f,
+                "{requested} bytes asked, a segment of this backend holds at most {max}"
+            ),
+            Self::Heap { requested } => write!(f, "the heap refused {requested} bytes"),
+            Self::Unsupported => f.write_str("this backend allocates nothing"),
+            Self::Closed => f.write_str("the device is closed"),
+            Self::Injected { call } => write!(f, "call {call} was made to fail"),
+            Self::Source(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+impl From<wharf_source::SourceError> for AllocError {
+    fn from(refusal: wharf_source::SourceError) -> Self {
+        Self::Source(refusal)
+    }
+}
+
+/// Why bytes did not move. Unless a variant says so, none did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The range leaves the segment.
+    OutOfBounds {
+        /// Where the range starts.
+        offset: usize,
+        /// How long it is.
+        len: usize,
+        /// How long the segment is.
+        size: usize,
+    },
+    /// A whole segment is filled from exactly as many bytes as it has.
+    LengthMismatch {
+        /// Bytes of the segment.
+        segment: usize,
+        /// Bytes of the host buffer.
+        host: usize,
+    },
+    /// The backend has no way to move bytes to or from this space.
+    Unsupported {
+        /// Where the segment is.
+        space: MemSpace,
+    },
+    /// The device was closed.
+    Closed,
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfBounds { offset, len, size } => {
+                write!(f, "{len} bytes at {offset} leave a segment of {size}")
+            }
+            Self::LengthMismatch { segment, host } => {
+                write!(f, "a segment of {segment} bytes cannot be filled from {host}")
+            }
+            Self::Unsupported { space } => {
+                write!(f, "this backend moves no bytes to or from {space:?} memory")
+            }
+            Self::Closed => f.write_str("the device is closed"),
+        }
+    }
+}
+
+impl core::error::Error for TransferError {}
+
+/// The bytes are in device memory: move them with a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NotHostAddressable;
+
+impl fmt::Display for NotHostAddressable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes are in device memory, which the CPU does not address")
+    }
+}
+
+impl core::error::Error for NotHostAddressable {}
+
+/// A raw pointer that is not a live segment of the backend that it was given to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ForeignSegment {
+    /// The address that was refused.
+    pub address: usize,
+}
+
+impl fmt::Display for ForeignSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x} is no live segment of this backend", self.address)
+    }
+}
+
+impl core::error::Error for ForeignSegment {}
+
+/// An error that gives back what the call had taken: nothing is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Returned<T, E> {
+    /// What went wrong.
+    pub error: E,
+    /// What the call had taken.
+    pub value: T,
+}
+
+impl<T, E> Returned<T, E> {
+    /// Gives `value` back because of `error`.
+    pub const fn new(error: E, value: T) -> Self {
+        Self { error, value }
+    }
+}
+
+impl<T, E: fmt::Debug> fmt::Debug for Returned<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T, E: fmt::Display> fmt::Display for Returned<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T, E: core::error::Error> core::error::Error for Returned<T, E> {}

@@ -1,0 +1,100 @@
+//! What L0 and L1 both know of a segment: how many hold it, and how long it is.
+
+use core::fmt;
+
+use wharf_sync::{ConstInit, Count, SyncPolicy};
+
+/// The control block of a segment: 8 bytes on 32-bit targets, 16 on 64-bit ones.
+///
+/// It lies where the backend wants it: in front of the payload on the heap, in an array of its own
+/// (never on a payload's cache line) in a pool. Between `vend` and `reclaim` it belongs to the handles;
+/// before and after, to the backend, which may keep what it likes in it.
+#[repr(C)]
+pub struct Header<P: SyncPolicy> {
+    count: P::Count,
+    len: usize,
+}
+
+impl<P: SyncPolicy> Header<P> {
+    /// For a segment of `len` bytes with one holder.
+    #[must_use]
+    #[inline]
+    pub fn new(len: usize) -> Self {
+        Self {
+            count: P::Count::new(1),
+            len,
+        }
+    }
+
+    /// Bytes of the segment: what was asked for, not what the slot could hold.
+    #[must_use]
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the segment has no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The holders.
+    #[must_use]
+    #[inline]
+    pub const fn count(&self) -> &P::Count {
+        &self.count
+    }
+
+    /// A header that no handle holds, with room for one number of the backend.
+    #[inline]
+    pub(crate) fn parked(note: usize) -> Self {
+        Self {
+            count: P::Count::new(0),
+            len: note,
+        }
+    }
+
+    /// The number that [`parked`](Self::parked) left here.
+    #[inline]
+    pub(crate) const fn note(&self) -> usize {
+        self.len
+    }
+
+    /// Whether a handle holds it.
+    pub(crate) fn is_live(&self) -> bool {
+        self.count.get() != 0
+    }
+}
+
+impl<P: SyncPolicy> ConstInit for Header<P>
+where
+    P::Count: ConstInit,
+{
+    const INIT: Self = Self {
+        count: ConstInit::INIT,
+        len: 0,
+    };
+}
+
+impl<P: SyncPolicy> fmt::Debug for Header<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header")
+            .field("holders", &self.count.get())
+            .field("len", &self.len)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_sync::Unsync;
+
+    #[test]
+    fn a_header_is_two_words() {
+        assert_eq!(size_of::<Header<Unsync>>(), 2 * size_of::<usize>());
+        #[cfg(feature = "std")]
+        assert_eq!(size_of::<Header<wharf_sync::Blocking>>(), 2 * size_of::<usize>());
+    }
+}

@@ -1,0 +1,21 @@
+//! Fixed slots over a slab: the bounded, deterministic backend.
+//!
+//! Control and slab are separate objects. The control block (a lock around a [`FreeList`], and one
+//! [`Header`](crate::Header) per slot) is all zero bytes to begin with and links by index, so it lies in `.bss` and may move
+//! before use. The slab is bytes without any structure, in any section; no header shares a cache line with a payload.
+//!
+//! Fresh slots come in ascending order, recycled ones last-in first-out. Both take constant time without division.
+
+mod borrowed;
+mod core;
+mod free_list;
+mod inline;
+
+pub use borrowed::{PoolBackend, PoolError, SlotControl};
+pub use free_list::FreeList;
+pub use inline::StaticPool;
+
+/// What every pool is. Whether it may be used in an interrupt is the policy's fact: see [`wharf_sync::IsrSafe`].
+fn caps() -> crate::Caps {
+    crate::Caps::NONBLOCKING | crate::Caps::OWNS_BYTES
+}

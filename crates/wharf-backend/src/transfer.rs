@@ -1,0 +1,82 @@
+//! Moving bytes between host memory and a segment: bounds, cache hooks, and then the backend.
+//!
+//! Invariant: the hooks are always paired, also when the move between them fails.
+#![allow(unsafe_code, reason = "calls the backend's unsafe transfers with ranges it has checked")]
+
+use core::ptr::NonNull;
+
+use crate::{
+    BackendRef, Caps, IoDirection, MemBackend, SegmentMut, State, TransferError,
+};
+
+fn check(offset: usize, len: usize, size: usize) -> Result<(), TransferError> {
+    match offset.checked_add(len) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(TransferError::OutOfBounds { offset, len, size }),
+    }
+}
+
+/// Runs `step` between the cache hooks of the segment's backend.
+fn maintained<R: BackendRef, S: State>(
+    segment: &SegmentMut<R, S>,
+    (offset, len): (usize, usize),
+    direction: IoDirection,
+    step: impl FnOnce() -> Result<(), TransferError>,
+) -> Result<(), TransferError> {
+    let backend = segment.backend();
+    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
+        return step();
+    }
+    let header = segment.header_ptr();
+    // SAFETY: the header of a live handle, and a range that the caller has checked.
+    unsafe { backend.before_io(header, offset, len, direction) };
+    let moved = step();
+    // SAFETY: as above.
+    unsafe { backend.after_io(header, offset, len, direction) };
+    moved
+}
+
+pub(crate) fn copy_in<R: BackendRef, S: State>(
+    segment: &mut SegmentMut<R, S>,
+    offset: usize,
+    bytes: &[u8],
+) -> Result<(), TransferError> {
+    check(offset, bytes.len(), segment.len())?;
+    let (header, source) = (segment.header_ptr(), NonNull::from(bytes).cast());
+    let segment = &*segment;
+    maintained(segment, (offset, bytes.len()), IoDirection::CpuToDevice, || {
+        // SAFETY: a live handle borrowed exclusively by our caller, a checked range, and a source that
+        // is a live slice; the segment's bytes are its own, so the two do not overlap.
+        unsafe { segment.backend().copy_in(header, offset, source, bytes.len()) }
+    })
+}
+
+pub(crate) fn copy_out<R: BackendRef>(
+    segment: &SegmentMut<R>,
+    offset: usize,
+    bytes: &mut [u8],
+) -> Result<(), TransferError> {
+    check(offset, bytes.len(), segment.len())?;
+    let (len, header) = (bytes.len(), segment.header_ptr());
+    let destination = NonNull::from(bytes).cast();
+    maintained(segment, (offset, len), IoDirection::DeviceToCpu, || {
+        // SAFETY: a live, initialised handle borrowed by our caller, a checked range, and a destination
+        // that is a live exclusive slice elsewhere.
+        unsafe { segment.backend().copy_out(header, offset, destination, len) }
+    })
+}
+
+pub(crate) fn fill<R: BackendRef, S: State>(
+    segment: &mut SegmentMut<R, S>,
+    offset: usize,
+    len: usize,
+    byte: u8,
+) -> Result<(), TransferError> {
+    check(offset, len, segment.len())?;
+    let header = segment.header_ptr();
+    let segment = &*segment;
+    maintained(segment, (offset, len), IoDirection::CpuToDevice, || {
+        // SAFETY: a live handle borrowed exclusively by our caller, and a checked range.
+        unsafe { segment.backend().fill(header, offset, len, byte) }
+    })
+}
