@@ -13,6 +13,8 @@ extern crate std;
 
 pub mod field;
 pub mod image;
+#[cfg(feature = "std")]
+pub mod load;
 pub mod model;
 pub mod reference;
 pub mod test_set;
