@@ -1,2 +1,24 @@
-//! placeholder
+//! A trained 64-32-10 digit classifier, the project's demo.
+//!
+//! The model travels in two forms. On a host it is a pair of `.safetensors` files, read and checked
+//! by the `load` module (feature `std`). A build step packs both into one checksummed [`image`],
+//! which firmware reads straight out of flash: no JSON, no heap, no copy. Either form ends as the same
+//! borrowed types, [`ModelBytes`] and [`TestSet`], which cannot be made from bytes of a wrong length or
+//! with a value that the classifier has no meaning for.
 #![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod field;
+pub mod image;
+#[cfg(feature = "std")]
+pub mod load;
+pub mod model;
+pub mod reference;
+pub mod test_set;
+
+pub use field::FieldError;
+pub use model::{CLASSES, HIDDEN, INPUTS, ModelBytes};
+pub use test_set::TestSet;

@@ -1,0 +1,50 @@
+//! The boards that firmware runs on here, each emulated by QEMU: which program, which machine, and
+//! how long it may take.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::process::{self, Finished, Stream};
+
+/// An emulated board.
+#[derive(Debug)]
+pub(crate) struct Board {
+    /// The target to build for.
+    pub(crate) triple: &'static str,
+    /// The emulator's program.
+    pub(crate) program: &'static str,
+    machine: &'static [&'static str],
+}
+
+/// An LM3S6965 evaluation board: a Cortex-M3 with 256 KiB of flash and 64 KiB of RAM.
+pub(crate) const LM3S6965EVB: Board = Board {
+    triple: "thumbv7m-none-eabi",
+    program: "qemu-system-arm",
+    machine: &["-machine", "lm3s6965evb", "-cpu", "cortex-m3"],
+};
+
+/// Every board, for whoever chooses by target.
+pub(crate) const BOARDS: [&Board; 1] = [&LM3S6965EVB];
+
+/// An image that has not ended by itself by then never will.
+const WATCHDOG: Duration = Duration::from_secs(300);
+
+impl Board {
+    /// Runs an image until it exits through semihosting, showing its output as it comes.
+    pub(crate) fn run(
+        &self,
+        image: &Path,
+        show: impl FnMut(Stream, &str),
+    ) -> Result<Finished, Failure> {
+        let mut command = Command::new(self.program);
+        command
+            .args(self.machine)
+            .args(["-nographic", "-monitor", "none"])
+            .args(["-semihosting-config", "enable=on,target=native"])
+            .arg("-kernel")
+            .arg(image);
+        process::run(&mut command, WATCHDOG, show)
+    }
+}
