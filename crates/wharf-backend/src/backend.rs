@@ -3,7 +3,10 @@
 //! Invariants that the trait's laws establish and everything above relies on:
 //! 1. a header from `vend` stays valid, and the backend leaves it alone, until `reclaim` gets it back;
 //! 2. its `place` never changes meanwhile and is the first of `header.len()` bytes that nobody else is given.
-#![allow(unsafe_code, reason = "declares the unsafe traits and their default transfers")]
+#![allow(
+    unsafe_code,
+    reason = "declares the unsafe traits and their default transfers"
+)]
 
 use core::ptr::NonNull;
 
@@ -11,9 +14,7 @@ use bitflags::bitflags;
 use wharf_source::Census;
 use wharf_sync::SyncPolicy;
 
-use crate::{
-    AllocError, Header, IoDirection, MemSpace, Place, SegmentMut, TransferError, Uninit,
-};
+use crate::{AllocError, Header, IoDirection, MemSpace, Place, SegmentMut, TransferError, Uninit};
 
 bitflags! {
     /// What a backend is, as facts that do not change while it lives.

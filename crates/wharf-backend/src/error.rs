@@ -109,7 +109,10 @@ impl fmt::Display for TransferError {
                 write!(f, "{len} bytes at {offset} leave a segment of {size}")
             }
             Self::LengthMismatch { segment, host } => {
-                write!(f, "a segment of {segment} bytes cannot be filled from {host}")
+                write!(
+                    f,
+                    "a segment of {segment} bytes cannot be filled from {host}"
+                )
             }
             Self::Unsupported { space } => {
                 write!(f, "this backend moves no bytes to or from {space:?} memory")

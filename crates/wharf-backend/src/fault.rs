@@ -1,5 +1,8 @@
 //! A backend that fails when told to: the tool of every exhaustion sweep.
-#![allow(unsafe_code, reason = "implements the unsafe traits by handing everything on")]
+#![allow(
+    unsafe_code,
+    reason = "implements the unsafe traits by handing everything on"
+)]
 
 use core::cell::Cell;
 use core::fmt;

@@ -95,6 +95,9 @@ mod tests {
     fn a_header_is_two_words() {
         assert_eq!(size_of::<Header<Unsync>>(), 2 * size_of::<usize>());
         #[cfg(feature = "std")]
-        assert_eq!(size_of::<Header<wharf_sync::Blocking>>(), 2 * size_of::<usize>());
+        assert_eq!(
+            size_of::<Header<wharf_sync::Blocking>>(),
+            2 * size_of::<usize>()
+        );
     }
 }

@@ -190,7 +190,13 @@ mod tests {
         for size in [usize::MAX, usize::MAX - 15, isize::MAX.unsigned_abs()] {
             let error = SegmentMut::alloc(heap, size).unwrap_err();
             let max = heap.max_segment_size();
-            assert_eq!(error, AllocError::TooLarge { requested: size, max });
+            assert_eq!(
+                error,
+                AllocError::TooLarge {
+                    requested: size,
+                    max
+                }
+            );
         }
         let size = heap.max_segment_size();
         let error = SegmentMut::alloc(heap, size).unwrap_err();

@@ -2,7 +2,10 @@
 //!
 //! Invariant: a handle owns one value of its reference type. Shared handles to one segment hold bit
 //! copies of that one value, and only the last of them drops it.
-#![allow(unsafe_code, reason = "declares and implements the unsafe trait; no unsafe operation")]
+#![allow(
+    unsafe_code,
+    reason = "declares and implements the unsafe trait; no unsafe operation"
+)]
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
@@ -65,7 +68,9 @@ pub unsafe trait Erases<R: BackendRef>: BackendRef<Policy = R::Policy> {
 }
 
 // SAFETY: unsizing keeps the referent.
-unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B> for &'b (dyn MemBackend<Policy = B::Policy> + 'b) {
+unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B>
+    for &'b (dyn MemBackend<Policy = B::Policy> + 'b)
+{
     fn erase(reference: &'b B) -> Self {
         reference
     }

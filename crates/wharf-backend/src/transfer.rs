@@ -1,13 +1,14 @@
 //! Moving bytes between host memory and a segment: bounds, cache hooks, and then the backend.
 //!
 //! Invariant: the hooks are always paired, also when the move between them fails.
-#![allow(unsafe_code, reason = "calls the backend's unsafe transfers with ranges it has checked")]
+#![allow(
+    unsafe_code,
+    reason = "calls the backend's unsafe transfers with ranges it has checked"
+)]
 
 use core::ptr::NonNull;
 
-use crate::{
-    BackendRef, Caps, IoDirection, MemBackend, SegmentMut, State, TransferError,
-};
+use crate::{BackendRef, Caps, IoDirection, MemBackend, SegmentMut, State, TransferError};
 
 fn check(offset: usize, len: usize, size: usize) -> Result<(), TransferError> {
     match offset.checked_add(len) {
@@ -44,11 +45,20 @@ pub(crate) fn copy_in<R: BackendRef, S: State>(
     check(offset, bytes.len(), segment.len())?;
     let (header, source) = (segment.header_ptr(), NonNull::from(bytes).cast());
     let segment = &*segment;
-    maintained(segment, (offset, bytes.len()), IoDirection::CpuToDevice, || {
-        // SAFETY: a live handle borrowed exclusively by our caller, a checked range, and a source that
-        // is a live slice; the segment's bytes are its own, so the two do not overlap.
-        unsafe { segment.backend().copy_in(header, offset, source, bytes.len()) }
-    })
+    maintained(
+        segment,
+        (offset, bytes.len()),
+        IoDirection::CpuToDevice,
+        || {
+            // SAFETY: a live handle borrowed exclusively by our caller, a checked range, and a source that
+            // is a live slice; the segment's bytes are its own, so the two do not overlap.
+            unsafe {
+                segment
+                    .backend()
+                    .copy_in(header, offset, source, bytes.len())
+            }
+        },
+    )
 }
 
 pub(crate) fn copy_out<R: BackendRef>(

@@ -2,7 +2,10 @@
 //!
 //! Invariant: the pool holds both exclusively for `'s`, and its [`Slots`] describe what the
 //! constructor has measured.
-#![allow(unsafe_code, reason = "implements the unsafe traits over the pool's core")]
+#![allow(
+    unsafe_code,
+    reason = "implements the unsafe traits over the pool's core"
+)]
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -31,7 +34,10 @@ where
     P::Count: ConstInit,
 {
     /// A slot that was never used: all zero bytes.
-    #[expect(clippy::declare_interior_mutable_const, reason = "each use makes a fresh one")]
+    #[expect(
+        clippy::declare_interior_mutable_const,
+        reason = "each use makes a fresh one"
+    )]
     pub const NEW: Self = Self(Header::INIT);
 }
 
@@ -90,7 +96,10 @@ impl fmt::Display for PoolError {
         match self {
             Self::Alignment { align } => write!(f, "alignment {align} is no power of two"),
             Self::StrideOverflow { payload, align } => {
-                write!(f, "a payload of {payload} bytes aligned to {align} is larger than memory")
+                write!(
+                    f,
+                    "a payload of {payload} bytes aligned to {align} is larger than memory"
+                )
             }
             Self::NoSlot {
                 slab,

@@ -6,7 +6,10 @@
 //! 3. `free` is the lock of this pool alone. A header below its carve mark is either *live* (count not zero; it
 //!    belongs to the handles) or *parked* (count zero; its note is the free list's link). It turns from one to the
 //!    other only under the lock.
-#![allow(unsafe_code, reason = "reads and writes headers through raw pointers; the invariants above")]
+#![allow(
+    unsafe_code,
+    reason = "reads and writes headers through raw pointers; the invariants above"
+)]
 
 use core::ptr::NonNull;
 
@@ -117,8 +120,7 @@ impl<P: SyncPolicy> Slots<'_, P> {
         self.free.with(|free| {
             // SAFETY: below the carve mark, hence below `count`; read under the lock, and the count
             // of a live header is only ever changed by its own atomic operations.
-            slot < free.carved() as usize
-                && unsafe { self.headers.add(slot).as_ref() }.is_live()
+            slot < free.carved() as usize && unsafe { self.headers.add(slot).as_ref() }.is_live()
         })
     }
 

@@ -62,7 +62,8 @@ impl FreeList {
     #[cold]
     pub(super) fn refuse(&self, size: usize) {
         self.refused.set(self.refused.get().saturating_add(1));
-        self.largest_refused.set(self.largest_refused.get().max(size));
+        self.largest_refused
+            .set(self.largest_refused.get().max(size));
     }
 
     pub(super) const fn carved(&self) -> u32 {

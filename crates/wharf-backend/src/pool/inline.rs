@@ -1,7 +1,10 @@
 //! A pool with its slab and its control block inside: one `static`, no start-up code.
 //!
 //! Invariant: `headers` and `slab` are touched only through the pointers of [`StaticPool::core`].
-#![allow(unsafe_code, reason = "implements the unsafe traits over the pool's core")]
+#![allow(
+    unsafe_code,
+    reason = "implements the unsafe traits over the pool's core"
+)]
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -14,7 +17,7 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 use super::FreeList;
 use super::core::Slots;
 use crate::{
-    AllocError, AllocHint, Align8, Alignment, Caps, Header, HostBackend, MemBackend, Place,
+    Align8, Alignment, AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, Place,
     SlotControl,
 };
 
@@ -68,10 +71,16 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment>
 {
     /// Bytes from one payload to the next.
     const STRIDE: usize = size_of::<Slot<A, PAYLOAD>>();
-    #[expect(clippy::cast_possible_truncation, reason = "checked in the same constant")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked in the same constant"
+    )]
     const COUNT: u32 = {
         assert!(SLOTS > 0, "a pool has at least one slot");
-        assert!(SLOTS < u32::MAX as usize, "a pool counts its slots in 32 bits");
+        assert!(
+            SLOTS < u32::MAX as usize,
+            "a pool counts its slots in 32 bits"
+        );
         assert!(PAYLOAD > 0, "a slot holds at least one byte");
         SLOTS as u32
     };

@@ -1,0 +1,147 @@
+//! The CPU as an engine.
+//!
+//! Invariant: [`run_on_host`] is called only with the descriptor of a [`Job`](crate::Job), or of a submission under way.
+#![allow(unsafe_code, reason = "turns operands into slices")]
+
+use core::fmt;
+use core::task::{Poll, Waker};
+
+use heapless::Vec;
+use wharf_backend::{Place, Returned};
+use wharf_sync::SyncPolicy;
+
+use crate::{
+    Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault,
+    Lent, MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
+};
+
+/// Runs descriptors inline, on the context that submits: no thread, no heap, no hardware.
+///
+/// While a kernel runs, an interrupt (or another thread) may submit as well; its descriptor is queued and
+/// run by whoever is running, when the present one is done.
+///
+/// Reaches host memory only.
+pub struct CpuEngine<P: SyncPolicy, C: Cargo, const SLOTS: usize = 8> {
+    queue: DescriptorQueue<P, C, SLOTS>,
+    stream: Stream,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
+    /// An engine that runs as `stream`.
+    #[must_use]
+    pub fn new(stream: Stream) -> Self {
+        Self {
+            queue: DescriptorQueue::new(),
+            stream,
+        }
+    }
+
+    /// Runs what is queued, unless somebody does already.
+    fn drive(&self) {
+        while let Some(job) = self.queue.next() {
+            // SAFETY: whoever submitted this job promised that its operands are valid and unshared
+            // until it lands, which is after this call.
+            let outcome = unsafe { run_on_host(job.descriptor()) };
+            job.finish(outcome);
+        }
+    }
+
+    /// Slots in use: queued, running, or finished and not asked for.
+    pub fn in_use(&self) -> usize {
+        self.queue.in_use()
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for CpuEngine<P, C, SLOTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuEngine")
+            .field("stream", &self.stream.id())
+            .field("queue", &self.queue)
+            .finish()
+    }
+}
+
+// SAFETY: operands are touched only by `run_on_host` while their job exists; the queue keeps the cargo
+// until then, lets one job exist at a time and hands them out in order; the stream is claimed.
+unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P, C, SLOTS> {
+    type Policy = P;
+    type Cargo = C;
+
+    fn stream(&self) -> StreamId {
+        self.stream.id()
+    }
+
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        cargo: C,
+    ) -> Result<Sequence, Returned<C, SubmitError>> {
+        let is_device = |place: &Place| matches!(place, Place::Device(_));
+        if let Some(operand) = descriptor
+            .operands()
+            .iter()
+            .position(|operand| is_device(&operand.place))
+        {
+            return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
+        }
+        let sequence = self.queue.push(descriptor, cargo)?;
+        self.drive();
+        Ok(sequence)
+    }
+
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
+        // For what was queued behind a kernel that panicked: whoever ran it has left.
+        self.drive();
+        self.queue.poll(sequence, waker)
+    }
+    fn detach(&self, sequence: Sequence) {
+        self.queue.detach(sequence);
+    }
+    fn abort(&self, sequence: Sequence) {
+        self.queue.abort(sequence);
+    }
+    fn completed(&self) -> &P::Event {
+        self.queue.completed()
+    }
+}
+
+/// Carries a descriptor out with the CPU. For engines that run on one, here or on a thread of their own.
+///
+/// # Safety
+/// Every operand is host memory, valid and initialised; those to be read are written by nobody, and those to
+/// be written are accessed by nobody else, until the return.
+///
+/// # Errors
+/// The kernel's fault. (A device place is answered as a fault of code `u32::MAX`: it cannot be touched.)
+pub unsafe fn run_on_host(descriptor: &Descriptor) -> Result<(), Fault> {
+    let mut lent = Vec::<Lent<'_>, MAX_OPERANDS>::new();
+    for operand in descriptor.operands() {
+        let Place::Host(base) = operand.place else {
+            return Err(Fault::Kernel(KernelFault(u32::MAX)));
+        };
+        let (base, len) = (base.as_ptr(), operand.len);
+        let bytes = match operand.access {
+            // SAFETY: valid, initialised, and written by nobody, as the caller promises; a descriptor's
+            // written operands overlap no other.
+            Access::Read => Lent::Read(unsafe { core::slice::from_raw_parts(base, len) }),
+            // SAFETY: valid, initialised and unshared, likewise.
+            Access::Write => Lent::Write(unsafe { core::slice::from_raw_parts_mut(base, len) }),
+        };
+        // A descriptor has at most as many operands as the vector holds.
+        let _ = lent.push(bytes);
+    }
+    match (descriptor.command(), lent.as_mut_slice()) {
+        (Command::Kernel(kernel), operands) => kernel(operands).map_err(Fault::Kernel),
+        (Command::Copy, [Lent::Read(from), Lent::Write(to)]) => {
+            // Equal lengths: the descriptor checked.
+            to.copy_from_slice(from);
+            Ok(())
+        }
+        (Command::Fill(byte), [Lent::Write(to)]) => {
+            to.fill(byte);
+            Ok(())
+        }
+        // The descriptor checked the shape.
+        _ => Ok(()),
+    }
+}

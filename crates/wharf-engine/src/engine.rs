@@ -1,0 +1,197 @@
+//! The seam.
+#![allow(unsafe_code, reason = "declares the unsafe trait; no unsafe operation")]
+
+use core::fmt;
+use core::task::{Poll, Waker};
+
+use wharf_backend::{BackendRef, Returned, SegmentMut, State};
+use wharf_sync::SyncPolicy;
+
+use crate::{Descriptor, KernelFault, StreamId};
+
+/// The number of a submission on its engine: ascending from one, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Sequence(pub(crate) u64);
+
+impl Sequence {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// What a descriptor keeps alive: owned segments, or tickets of fences.
+pub trait Cargo {
+    /// The engine has let go of every operand. Called once, on the engine's context, before anybody
+    /// sees the completion; the cargo itself is given back or dropped later. Tickets end here, so that
+    /// the next access need not wait until somebody polls.
+    fn landed(&mut self, outcome: Result<(), Fault>) {
+        let _ = outcome;
+    }
+}
+
+impl Cargo for () {}
+impl<R: BackendRef, S: State> Cargo for SegmentMut<R, S> {}
+impl<A: Cargo, B: Cargo> Cargo for (A, B) {
+    fn landed(&mut self, outcome: Result<(), Fault>) {
+        self.0.landed(outcome);
+        self.1.landed(outcome);
+    }
+}
+
+/// A finished descriptor: its cargo, with the fault if it had one.
+pub type Completion<C> = Result<C, Returned<C, Fault>>;
+
+/// Runs descriptors.
+///
+/// # Safety
+/// * The engine touches exactly the operands of a descriptor, each as its access says, between
+///   `submit` and the cargo's `landed`, and nothing after.
+/// * It keeps the cargo until then, whatever happens to the caller.
+/// * Descriptors run one at a time, in the order of submission, and no other engine has its [`stream`](Self::stream).
+pub unsafe trait Engine {
+    /// How its queue is protected, and how waits for it sleep.
+    type Policy: SyncPolicy;
+    /// What its descriptors keep alive.
+    type Cargo: Cargo;
+
+    /// The stream that its descriptors belong to.
+    fn stream(&self) -> StreamId;
+
+    /// Hands a descriptor over. Does not wait.
+    ///
+    /// # Safety
+    /// Until `cargo` has landed every operand stays valid, its bytes initialised, and is accessed by nobody
+    /// else in a way that conflicts with its access, descriptors of the same engine excepted.
+    ///
+    /// # Errors
+    /// The queue is full, the engine is closed, or it does not reach an operand; the cargo comes back.
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        cargo: Self::Cargo,
+    ) -> Result<Sequence, Returned<Self::Cargo, SubmitError>>;
+
+    /// Takes the completion of a submission, once. `None`: it was taken, detached, or never existed.
+    /// While pending, `waker` is woken by the next completion of any submission.
+    fn poll(
+        &self,
+        sequence: Sequence,
+        waker: Option<&Waker>,
+    ) -> Poll<Option<Completion<Self::Cargo>>>;
+
+    /// Nobody will ask for this one: its slot is free as soon as it has landed.
+    fn detach(&self, sequence: Sequence);
+
+    /// Takes a submission back that has not started; it completes with [`Fault::Aborted`]. One that runs or has
+    /// finished is left alone.
+    fn abort(&self, sequence: Sequence);
+
+    /// Happens with every completion.
+    fn completed(&self) -> &<Self::Policy as SyncPolicy>::Event;
+}
+
+// SAFETY: the engine behind the reference keeps the laws.
+unsafe impl<E: Engine + ?Sized> Engine for &E {
+    type Policy = E::Policy;
+    type Cargo = E::Cargo;
+    fn stream(&self) -> StreamId {
+        (**self).stream()
+    }
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        cargo: E::Cargo,
+    ) -> Result<Sequence, Returned<E::Cargo, SubmitError>> {
+        // SAFETY: as the caller promises.
+        unsafe { (**self).submit(descriptor, cargo) }
+    }
+    fn poll(
+        &self,
+        sequence: Sequence,
+        waker: Option<&Waker>,
+    ) -> Poll<Option<Completion<E::Cargo>>> {
+        (**self).poll(sequence, waker)
+    }
+    fn detach(&self, sequence: Sequence) {
+        (**self).detach(sequence);
+    }
+    fn abort(&self, sequence: Sequence) {
+        (**self).abort(sequence);
+    }
+    fn completed(&self) -> &<E::Policy as SyncPolicy>::Event {
+        (**self).completed()
+    }
+}
+
+/// Why a descriptor was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// Every slot is in use: in flight, or finished and not yet polled.
+    QueueFull {
+        /// Slots there are.
+        slots: usize,
+    },
+    /// The engine was closed.
+    Closed,
+    /// The engine does not reach this operand.
+    Unreachable {
+        /// Its index.
+        operand: usize,
+    },
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueFull { slots } => write!(f, "all {slots} slots of the queue are in use"),
+            Self::Closed => f.write_str("the engine is closed"),
+            Self::Unreachable { operand } => {
+                write!(
+                    f,
+                    "operand {operand} is in memory that the engine does not reach"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for SubmitError {}
+
+/// Why a descriptor that was taken did not run to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Fault {
+    /// The kernel gave up. What it wrote so far stays written.
+    Kernel(KernelFault),
+    /// The kernel panicked. What it wrote so far stays written.
+    Panicked,
+    /// It was taken back before it started; nothing was written.
+    Aborted,
+    /// The engine was closed before it started; nothing was written.
+    Closed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel(fault) => fault.fmt(f),
+            Self::Panicked => f.write_str("the kernel panicked"),
+            Self::Aborted => f.write_str("aborted before it started"),
+            Self::Closed => f.write_str("the engine was closed before it started"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}

@@ -1,0 +1,341 @@
+//! A bounded queue of descriptors, between those who submit and the one who runs.
+//!
+//! Foreign code (a cargo's `landed` and `drop`, wakers) is never called inside the queue's lock.
+
+use core::cell::Cell;
+use core::fmt;
+use core::task::{Poll, Waker};
+
+use wharf_backend::Returned;
+use wharf_sync::{Event, Lock, SyncPolicy};
+
+use crate::{Cargo, Completion, Descriptor, Fault, Sequence, SubmitError};
+
+/// `SLOTS` descriptors in flight or waiting to be asked for.
+///
+/// Many may submit and poll; one at a time runs. A slot is taken from `submit` until its completion is polled or, if
+/// detached, until it has landed.
+pub struct DescriptorQueue<P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    state: P::Lock<State<C, SLOTS>>,
+    completed: P::Event,
+    submitted: P::Event,
+}
+
+/// What the lock guards. Cells, because sections may nest.
+struct State<C, const SLOTS: usize> {
+    slots: [Slot<C>; SLOTS],
+    last: Cell<u64>,
+    running: Cell<bool>,
+    closed: Cell<bool>,
+}
+
+struct Slot<C> {
+    stage: Cell<Stage>,
+    waiting: Cell<Option<(Descriptor, C)>>,
+    done: Cell<Option<Completion<C>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Free,
+    Queued { sequence: u64, detached: bool },
+    Running { sequence: u64, detached: bool },
+    Done { sequence: u64 },
+}
+
+impl<C, const SLOTS: usize> State<C, SLOTS> {
+    fn find(&self, wanted: Sequence) -> Option<&Slot<C>> {
+        self.slots.iter().find(|slot| match slot.stage.get() {
+            Stage::Free => false,
+            Stage::Queued { sequence, .. }
+            | Stage::Running { sequence, .. }
+            | Stage::Done { sequence } => sequence == wanted.0,
+        })
+    }
+
+    /// The queued slot that was submitted first.
+    fn first(&self) -> Option<(usize, &Slot<C>, u64, bool)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| match slot.stage.get() {
+                Stage::Queued { sequence, detached } => Some((index, slot, sequence, detached)),
+                _ => None,
+            })
+            .min_by_key(|&(_, _, sequence, _)| sequence)
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new() -> Self {
+        const { assert!(SLOTS > 0, "a queue has at least one slot") };
+        Self {
+            state: Lock::new(State {
+                slots: core::array::from_fn(|_| Slot {
+                    stage: Cell::new(Stage::Free),
+                    waiting: Cell::new(None),
+                    done: Cell::new(None),
+                }),
+                last: Cell::new(0),
+                running: Cell::new(false),
+                closed: Cell::new(false),
+            }),
+            completed: P::Event::new(),
+            submitted: P::Event::new(),
+        }
+    }
+
+    /// Queues a descriptor.
+    ///
+    /// # Errors
+    /// Every slot is in use, or the queue is closed; the cargo comes back.
+    pub fn push(
+        &self,
+        descriptor: Descriptor,
+        cargo: C,
+    ) -> Result<Sequence, Returned<C, SubmitError>> {
+        let pushed = self.state.with(|state| {
+            if state.closed.get() {
+                return Err(Returned::new(SubmitError::Closed, cargo));
+            }
+            let free = |slot: &&Slot<C>| slot.stage.get() == Stage::Free;
+            let Some(slot) = state.slots.iter().find(free) else {
+                let full = SubmitError::QueueFull { slots: SLOTS };
+                return Err(Returned::new(full, cargo));
+            };
+            let sequence = state.last.get() + 1;
+            state.last.set(sequence);
+            slot.waiting.set(Some((descriptor, cargo)));
+            slot.stage.set(Stage::Queued {
+                sequence,
+                detached: false,
+            });
+            Ok(Sequence(sequence))
+        });
+        if pushed.is_ok() {
+            self.submitted.notify();
+        }
+        pushed
+    }
+
+    /// Takes the next descriptor to run, unless another one is running: then whoever runs that takes the next.
+    pub fn next(&self) -> Option<Job<'_, P, C, SLOTS>> {
+        self.state.with(|state| {
+            if state.running.get() {
+                return None;
+            }
+            let (index, slot, sequence, detached) = state.first()?;
+            let (descriptor, cargo) = slot.waiting.take()?;
+            state.running.set(true);
+            slot.stage.set(Stage::Running { sequence, detached });
+            Some(Job {
+                queue: self,
+                index,
+                descriptor,
+                cargo: Some(cargo),
+            })
+        })
+    }
+
+    /// See [`Engine::poll`](crate::Engine::poll).
+    pub fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
+        if let Some(waker) = waker {
+            // Before the test, so that a completion in between wakes it.
+            self.completed.register(waker);
+        }
+        self.state.with(|state| {
+            let Some(slot) = state.find(sequence) else {
+                return Poll::Ready(None);
+            };
+            match slot.stage.get() {
+                Stage::Done { .. } => {
+                    slot.stage.set(Stage::Free);
+                    Poll::Ready(slot.done.take())
+                }
+                _ => Poll::Pending,
+            }
+        })
+    }
+
+    /// See [`Engine::detach`](crate::Engine::detach).
+    pub fn detach(&self, sequence: Sequence) {
+        let dropped = self.state.with(|state| {
+            let slot = state.find(sequence)?;
+            match slot.stage.get() {
+                Stage::Free => None,
+                Stage::Queued { sequence, .. } => {
+                    slot.stage.set(Stage::Queued {
+                        sequence,
+                        detached: true,
+                    });
+                    None
+                }
+                Stage::Running { sequence, .. } => {
+                    slot.stage.set(Stage::Running {
+                        sequence,
+                        detached: true,
+                    });
+                    None
+                }
+                Stage::Done { .. } => {
+                    slot.stage.set(Stage::Free);
+                    slot.done.take()
+                }
+            }
+        });
+        if let Some(completion) = dropped {
+            drop(completion);
+            self.completed.notify();
+        }
+    }
+
+    /// See [`Engine::abort`](crate::Engine::abort).
+    pub fn abort(&self, sequence: Sequence) {
+        let taken = self.state.with(|state| {
+            let slot = state.find(sequence)?;
+            let Stage::Queued { sequence, detached } = slot.stage.get() else {
+                return None;
+            };
+            let (_, cargo) = slot.waiting.take()?;
+            // Marked as running while its cargo lands outside of the lock.
+            slot.stage.set(Stage::Running { sequence, detached });
+            let index = state
+                .slots
+                .iter()
+                .position(|other| core::ptr::eq(other, slot))?;
+            Some((index, cargo))
+        });
+        if let Some((index, cargo)) = taken {
+            self.land(index, cargo, Err(Fault::Aborted));
+        }
+    }
+
+    /// Takes no more, and completes what is queued with [`Fault::Closed`]. What runs, runs to its end.
+    pub fn close(&self) {
+        self.state.with(|state| state.closed.set(true));
+        loop {
+            let taken = self.state.with(|state| {
+                let (index, slot, sequence, detached) = state.first()?;
+                let (_, cargo) = slot.waiting.take()?;
+                slot.stage.set(Stage::Running { sequence, detached });
+                Some((index, cargo))
+            });
+            let Some((index, cargo)) = taken else { break };
+            self.land(index, cargo, Err(Fault::Closed));
+        }
+        self.submitted.notify();
+        self.completed.notify();
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.state.with(|state| state.closed.get())
+    }
+
+    /// Slots in use: queued, running, or finished and not asked for.
+    pub fn in_use(&self) -> usize {
+        self.state.with(|state| {
+            let used = |slot: &&Slot<C>| slot.stage.get() != Stage::Free;
+            state.slots.iter().filter(used).count()
+        })
+    }
+
+    /// Happens with every completion and whenever a slot becomes free.
+    pub const fn completed(&self) -> &P::Event {
+        &self.completed
+    }
+
+    /// Happens with every submission and when the queue is closed: what a runner waits for.
+    pub const fn submitted(&self) -> &P::Event {
+        &self.submitted
+    }
+
+    fn land(&self, index: usize, mut cargo: C, outcome: Result<(), Fault>) {
+        cargo.landed(outcome);
+        let completion = match outcome {
+            Ok(()) => Ok(cargo),
+            Err(fault) => Err(Returned::new(fault, cargo)),
+        };
+        let unwanted = self.state.with(|state| {
+            let slot = state.slots.get(index)?;
+            match slot.stage.get() {
+                Stage::Running {
+                    sequence,
+                    detached: false,
+                } => {
+                    slot.done.set(Some(completion));
+                    slot.stage.set(Stage::Done { sequence });
+                    None
+                }
+                _ => {
+                    slot.stage.set(Stage::Free);
+                    Some(completion)
+                }
+            }
+        });
+        drop(unwanted);
+        self.completed.notify();
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Default for DescriptorQueue<P, C, SLOTS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for DescriptorQueue<P, C, SLOTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescriptorQueue")
+            .field("policy", &P::NAME)
+            .field("slots", &SLOTS)
+            .field("in_use", &self.in_use())
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}
+
+/// The descriptor that runs. There is one at a time; dropping it unfinished (a kernel that panicked)
+/// completes it with [`Fault::Panicked`].
+pub struct Job<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'q DescriptorQueue<P, C, SLOTS>,
+    index: usize,
+    descriptor: Descriptor,
+    cargo: Option<C>,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Job<'_, P, C, SLOTS> {
+    /// What to do.
+    #[must_use]
+    pub const fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// It is done.
+    pub fn finish(mut self, outcome: Result<(), Fault>) {
+        self.complete(outcome);
+    }
+
+    fn complete(&mut self, outcome: Result<(), Fault>) {
+        if let Some(cargo) = self.cargo.take() {
+            self.queue.land(self.index, cargo, outcome);
+            self.queue.state.with(|state| state.running.set(false));
+        }
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Job<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.complete(Err(Fault::Panicked));
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for Job<'_, P, C, SLOTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("descriptor", &self.descriptor)
+            .finish_non_exhaustive()
+    }
+}

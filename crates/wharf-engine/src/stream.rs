@@ -1,0 +1,139 @@
+//! Who runs in order with whom.
+
+use core::fmt;
+
+/// Identifies a stream: descriptors of one stream run one at a time, in the order of submission.
+///
+/// The fence of a storage lets device accesses of one stream overlap (the second starts when the first
+/// is done, by the stream's own order) and keeps those of different streams apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct StreamId(u8);
+
+impl StreamId {
+    /// The highest number. Six bits, because the id is part of a 32-bit state word.
+    pub const MAX: u8 = 63;
+
+    /// The number, from 1 to [`MAX`](Self::MAX).
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// The right to call oneself by a [`StreamId`]: one value per id and program. Dropping it gives the id back.
+#[derive(Debug)]
+pub struct Stream {
+    id: StreamId,
+    claimed: bool,
+}
+
+impl Stream {
+    /// Which stream.
+    #[must_use]
+    pub const fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The stream with this number, which the caller answers for. Where [`claim`](Self::claim) exists, use that.
+    ///
+    /// # Safety
+    /// No other live `Stream` of the program has this number.
+    ///
+    /// # Errors
+    /// The number is not between 1 and [`StreamId::MAX`].
+    #[allow(
+        unsafe_code,
+        reason = "declares an unsafe function without unsafe operations"
+    )]
+    pub const unsafe fn assume(number: u8) -> Result<Self, TooManyStreams> {
+        if number == 0 || number > StreamId::MAX {
+            return Err(TooManyStreams);
+        }
+        Ok(Self {
+            id: StreamId(number),
+            claimed: false,
+        })
+    }
+}
+
+/// All [`StreamId::MAX`] streams of the program are claimed, or a number is not one of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TooManyStreams;
+
+impl fmt::Display for TooManyStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a program has streams 1 to {}, and no more",
+            StreamId::MAX
+        )
+    }
+}
+
+impl core::error::Error for TooManyStreams {}
+
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod registry {
+    use super::{Stream, StreamId, TooManyStreams};
+    use wharf_sync::{AtomicWord, ConstInit, Word};
+
+    /// Bit `n` of word `w` is set while stream `32 * w + n` is claimed. Bit 0 of word 0 is never used.
+    static CLAIMED: [AtomicWord; 2] = [AtomicWord::INIT, AtomicWord::INIT];
+
+    impl Stream {
+        /// The lowest stream that nobody has.
+        ///
+        /// # Errors
+        /// All are claimed.
+        pub fn claim() -> Result<Self, TooManyStreams> {
+            for (word, base, reserved) in [(&CLAIMED[0], 0, 1), (&CLAIMED[1], 32, 0)] {
+                let free = |claimed: u32| (claimed | reserved).trailing_ones();
+                let taken = word
+                    .update(|claimed| 1_u32.checked_shl(free(claimed)).map(|bit| claimed | bit));
+                if let Ok(before) = taken {
+                    #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+                    let number = base + free(before) as u8;
+                    return Ok(Self {
+                        id: StreamId(number),
+                        claimed: true,
+                    });
+                }
+            }
+            Err(TooManyStreams)
+        }
+    }
+
+    impl Drop for Stream {
+        fn drop(&mut self) {
+            if self.claimed {
+                let number = self.id.0;
+                let word = &CLAIMED[usize::from(number / 32)];
+                // `Some` always, so the update never refuses.
+                let _ = word.update(|claimed| Some(claimed & !(1 << (number % 32))));
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn there_are_sixty_three_streams_and_they_come_back() {
+            let mut all = heapless::Vec::<Stream, 64>::new();
+            while let Ok(stream) = Stream::claim() {
+                all.push(stream).unwrap();
+            }
+            assert_eq!(all.len(), 63);
+            for (index, stream) in all.iter().enumerate() {
+                assert_eq!(usize::from(stream.id().get()), index + 1);
+            }
+            let freed = all.swap_remove(40);
+            assert_eq!(freed.id().get(), 41);
+            drop(freed);
+            assert_eq!(Stream::claim().unwrap().id().get(), 41);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The shared segment.
+//!
+//! Invariants of a [`Segment`]:
+//! 1. `header` is a live segment of the backend, and its count is the number of `Segment`s to it;
+//! 2. all its bytes are initialised, and nobody writes them while a `Segment` exists;
+//! 3. `backend` is a bit copy of one reference that all of them share; whoever takes the count to
+//!    zero drops it.
+#![allow(unsafe_code, reason = "owns the raw header; the invariants above")]
+
+use core::fmt;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use wharf_backend::{
+    BackendRef, Erases, ForeignSegment, Header, HostBackend, MemBackend, NotHostAddressable, Place,
+    SegmentMut,
+};
+use wharf_sync::{Count, SyncPolicy};
+
+/// A piece of memory that many hold and nobody writes.
+///
+/// Cloning counts, dropping counts down, and the last one gives the memory back to its backend. A
+/// clone beyond two thousand million sticks and leaks instead of wrapping.
+///
+/// Over an `Unsync` backend it is neither `Send` nor `Sync`, typed or erased:
+///
+/// ```compile_fail,E0277
+/// # use wharf_segment::Segment;
+/// # use wharf_backend::{MemBackend, StaticPool};
+/// # use wharf_sync::Unsync;
+/// fn sent<T: Send>() {}
+/// sent::<Segment<&'static dyn MemBackend<Policy = Unsync>>>();
+/// ```
+#[must_use = "dropping a segment may give its memory back"]
+pub struct Segment<R: BackendRef> {
+    header: NonNull<Header<R::Policy>>,
+    backend: MaybeUninit<R>,
+}
+
+// SAFETY: a clone on another thread counts through `Count` (hence `Sync`), uses the backend through
+// a bit copy of `R` (hence `Sync`), and may be the last, which drops it there (hence `Send`). Bytes are only read.
+unsafe impl<R: BackendRef + Send + Sync> Send for Segment<R> where
+    <R::Policy as SyncPolicy>::Count: Send + Sync
+{
+}
+// SAFETY: `&Segment` can be cloned, so as above.
+unsafe impl<R: BackendRef + Send + Sync> Sync for Segment<R> where
+    <R::Policy as SyncPolicy>::Count: Send + Sync
+{
+}
+
+impl<R: BackendRef> Segment<R> {
+    /// Bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.header().len()
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Holders at this moment; for reports, because another context may change it at once.
+    #[must_use]
+    pub fn holders(&self) -> u32 {
+        self.header().count().get()
+    }
+
+    /// Where it goes back to.
+    #[must_use]
+    #[inline]
+    pub fn backend(&self) -> &R::Backend {
+        // SAFETY: invariant 3: a bit copy of a live reference.
+        unsafe { self.backend.assume_init_ref() }.backend()
+    }
+
+    /// Where its first byte is.
+    #[must_use]
+    #[inline]
+    pub fn place(&self) -> Place {
+        // SAFETY: invariant 1.
+        unsafe { self.backend().place(self.header) }
+    }
+
+    /// The bytes, or the news that they are device memory.
+    ///
+    /// # Errors
+    /// The segment is in device memory.
+    #[inline]
+    pub fn host(&self) -> Result<&[u8], NotHostAddressable> {
+        match self.place() {
+            Place::Host(base) => {
+                // SAFETY: invariants 1 and 2.
+                Ok(unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) })
+            }
+            Place::Device(_) => Err(NotHostAddressable),
+        }
+    }
+
+    /// Thaws the segment if this is the only handle.
+    ///
+    /// # Errors
+    /// Somebody else holds it too; the handle comes back.
+    #[inline]
+    pub fn try_mut(self) -> Result<SegmentMut<R>, Self> {
+        if !self.header().count().is_unique() {
+            return Err(self);
+        }
+        let (header, backend) = self.into_parts();
+        // SAFETY: live, initialised, a count of one, and that one was ours. The bit copy of the
+        // reference is the only one left, so it may be owned.
+        Ok(unsafe { SegmentMut::from_raw_unchecked(header, backend.assume_init()) })
+    }
+
+    /// Takes the handle apart, for a descriptor ring or a foreign function; it still counts.
+    pub fn into_raw(self) -> (NonNull<Header<R::Policy>>, MaybeUninit<R>) {
+        self.into_parts()
+    }
+
+    /// Puts a handle together again.
+    ///
+    /// # Safety
+    /// `header` and `backend` came from one call of [`into_raw`](Self::into_raw), and are put together once. (A pointer
+    /// that the backend refuses is harmless.)
+    ///
+    /// # Errors
+    /// The pointer is provably no live segment of the backend.
+    pub unsafe fn from_raw(
+        header: NonNull<Header<R::Policy>>,
+        backend: MaybeUninit<R>,
+    ) -> Result<Self, ForeignSegment> {
+        // SAFETY: came from `into_raw`, so it is a bit copy of a live reference.
+        let live = unsafe { backend.assume_init_ref() };
+        if live.backend().may_own(header) {
+            Ok(Self { header, backend })
+        } else {
+            Err(ForeignSegment {
+                address: header.addr().get(),
+            })
+        }
+    }
+
+    /// Forgets the type of the backend. Only while this is the only handle: the others would keep the old reference.
+    ///
+    /// # Errors
+    /// Somebody else holds it too; the handle comes back.
+    pub fn erase<E: Erases<R>>(self) -> Result<Segment<E>, Self> {
+        Ok(Segment::from(self.try_mut()?.erase::<E>()))
+    }
+
+    fn into_parts(self) -> (NonNull<Header<R::Policy>>, MaybeUninit<R>) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: a bit copy; `this` is never used again.
+        (this.header, unsafe {
+            core::ptr::read(&raw const this.backend)
+        })
+    }
+
+    #[inline]
+    fn header(&self) -> &Header<R::Policy> {
+        // SAFETY: invariant 1.
+        unsafe { self.header.as_ref() }
+    }
+}
+
+impl<R: BackendRef> From<SegmentMut<R>> for Segment<R> {
+    /// Freezes. Costs nothing: a unique segment already counts one.
+    #[inline]
+    fn from(unique: SegmentMut<R>) -> Self {
+        let (header, backend) = unique.into_raw();
+        Self {
+            header,
+            backend: MaybeUninit::new(backend),
+        }
+    }
+}
+
+impl<R: BackendRef> Clone for Segment<R> {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.header().count().increment();
+        Self {
+            header: self.header,
+            // SAFETY: a bit copy of the reference that all holders share (invariant 3).
+            backend: unsafe { core::ptr::read(&raw const self.backend) },
+        }
+    }
+}
+
+impl<R: BackendRef> Drop for Segment<R> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.header().count().decrement() {
+            // SAFETY: the last handle: nobody reads the header or the bytes any more.
+            unsafe { self.backend().reclaim(self.header) };
+            // SAFETY: the last handle drops the shared reference, after its last use (invariant 3).
+            unsafe { self.backend.assume_init_drop() };
+        }
+    }
+}
+
+impl<R: BackendRef> Deref for Segment<R>
+where
+    R::Backend: HostBackend,
+{
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self.place() {
+            // SAFETY: invariants 1 and 2.
+            Place::Host(base) => unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) },
+            // SAFETY: the law of `HostBackend`.
+            Place::Device(_) => unsafe { core::hint::unreachable_unchecked() },
+        }
+    }
+}
+
+impl<R: BackendRef> AsRef<[u8]> for Segment<R>
+where
+    R::Backend: HostBackend,
+{
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<R: BackendRef> fmt::Debug for Segment<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("backend", &self.backend().name())
+            .field("len", &self.len())
+            .field("holders", &self.holders())
+            .finish()
+    }
+}

@@ -1,0 +1,12 @@
+//! Pools: blocks carved from a slab once, then recycled by shape.
+
+mod borrowed;
+mod classes;
+mod fixed;
+mod shape;
+mod slab;
+mod state;
+
+pub use borrowed::PoolSource;
+pub use classes::SizeClass;
+pub use fixed::{StaticPoolSource, StaticPoolState};
