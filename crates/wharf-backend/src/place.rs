@@ -1,4 +1,8 @@
 //! Where bytes are, and which way they move.
+#![allow(
+    unsafe_code,
+    reason = "an inert address is declared `Send`; no unsafe operation"
+)]
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -57,6 +61,11 @@ pub enum Place {
     /// In memory that only the device addresses.
     Device(DeviceAddress),
 }
+
+// SAFETY: a place is an address. Following it is `unsafe`, and whoever does answers for the thread.
+unsafe impl Send for Place {}
+// SAFETY: as above; it has no interior mutability.
+unsafe impl Sync for Place {}
 
 impl Place {
     /// The space of this place.

@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 
 use crate::{
     AllocError, AllocHint, BackendRef, Caps, Erases, ForeignSegment, Header, HostBackend,
-    MemBackend, NotHostAddressable, Place, Returned, TransferError, transfer,
+    MemBackend, NotHostAddressable, Place, TransferError, transfer,
 };
 
 mod sealed {
@@ -94,43 +94,36 @@ impl<R: BackendRef> SegmentMut<R, Uninit> {
     /// Sets every byte.
     ///
     /// # Errors
-    /// The segment comes back where the device is closed.
-    pub fn filled(mut self, byte: u8) -> Result<SegmentMut<R>, Returned<Self, TransferError>> {
-        match transfer::fill(&mut self, 0, self.len(), byte) {
-            // SAFETY: every byte was just written.
-            Ok(()) => Ok(unsafe { self.assume_init() }),
-            Err(error) => Err(Returned::new(error, self)),
-        }
+    /// The device is closed. The segment, which held nothing yet, goes back to its backend.
+    pub fn filled(mut self, byte: u8) -> Result<SegmentMut<R>, TransferError> {
+        let len = self.len();
+        transfer::fill(&mut self, 0, len, byte)?;
+        // SAFETY: every byte was just written.
+        Ok(unsafe { self.assume_init() })
     }
 
     /// Copies `bytes`, exactly as many as the segment has, into it.
     ///
     /// # Errors
-    /// The segment comes back where the lengths differ or the device is closed.
-    pub fn init_from(
-        mut self,
-        bytes: &[u8],
-    ) -> Result<SegmentMut<R>, Returned<Self, TransferError>> {
+    /// The lengths differ, or the device is closed. The segment, which held nothing yet, goes back to its backend.
+    pub fn init_from(mut self, bytes: &[u8]) -> Result<SegmentMut<R>, TransferError> {
         if bytes.len() != self.len() {
-            let error = TransferError::LengthMismatch {
+            return Err(TransferError::LengthMismatch {
                 segment: self.len(),
                 host: bytes.len(),
-            };
-            return Err(Returned::new(error, self));
+            });
         }
-        match transfer::copy_in(&mut self, 0, bytes) {
-            // SAFETY: every byte was just written.
-            Ok(()) => Ok(unsafe { self.assume_init() }),
-            Err(error) => Err(Returned::new(error, self)),
-        }
+        transfer::copy_in(&mut self, 0, bytes)?;
+        // SAFETY: every byte was just written.
+        Ok(unsafe { self.assume_init() })
     }
 
     /// Gives every byte a value the cheapest way: not at all where the backend vends initialised
     /// bytes ([`Caps::VENDS_INITIALISED`]), with zeros elsewhere.
     ///
     /// # Errors
-    /// The segment comes back where the device is closed.
-    pub fn initialised(self) -> Result<SegmentMut<R>, Returned<Self, TransferError>> {
+    /// The device is closed. The segment, which held nothing yet, goes back to its backend.
+    pub fn initialised(self) -> Result<SegmentMut<R>, TransferError> {
         if self.backend().caps().contains(Caps::VENDS_INITIALISED) {
             // SAFETY: that is what the capability promises.
             return Ok(unsafe { self.assume_init() });
@@ -170,8 +163,8 @@ impl<R: BackendRef> SegmentMut<R> {
     /// The segment is in device memory.
     pub fn host(&self) -> Result<&[u8], NotHostAddressable> {
         match self.place() {
-            // SAFETY: invariants 1 and 2.
             Place::Host(base) => {
+                // SAFETY: invariants 1 and 2.
                 Ok(unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) })
             }
             Place::Device(_) => Err(NotHostAddressable),
@@ -184,8 +177,8 @@ impl<R: BackendRef> SegmentMut<R> {
     /// The segment is in device memory.
     pub fn host_mut(&mut self) -> Result<&mut [u8], NotHostAddressable> {
         match self.place() {
-            // SAFETY: invariants 1 and 2; `&mut self` makes the borrow the only one.
             Place::Host(base) => {
+                // SAFETY: invariants 1 and 2; `&mut self` makes the borrow the only one.
                 Ok(unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), self.len()) })
             }
             Place::Device(_) => Err(NotHostAddressable),

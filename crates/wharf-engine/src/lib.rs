@@ -1,1 +1,54 @@
+//! The seam to whatever moves bytes or computes on them: a DMA controller, an accelerator's queue, or
+//! the CPU itself.
+//!
+//! An [`Engine`] takes a [`Descriptor`] (what to do with which operands) together with a [`Cargo`]
+//! (what must stay alive meanwhile), runs descriptors of its [`Stream`] one after the other, and gives
+//! the cargo back. What is in flight lives in the descriptor's slot and never in a future, so dropping
+//! or forgetting whatever waits for it is harmless.
+//!
+//! [`CpuEngine`] runs kernels inline, on the context that submits. [`DescriptorQueue`] is the bounded
+//! queue under it, for engines of your own that run on a thread or in an interrupt.
+//!
+//! Tensors submit through the safe front of `wharf-tensor`; this crate is what an engine's author
+//! reads.
+//!
+//! ```
+//! use core::task::Poll;
+//! use wharf_backend::{BackendExt, SegmentMut, StaticPool};
+//! use wharf_engine::{Command, CpuEngine, Descriptor, Engine, Lent, Operand, Stream};
+//! use wharf_sync::Unsync;
+//!
+//! let pool = StaticPool::<Unsync, 64, 4>::new();
+//! let mut bytes = pool.alloc(4)?.init_from(&[1, 2, 3, 4])?;
+//!
+//! let engine = CpuEngine::<Unsync, (), 4>::new(Stream::claim()?);
+//! let double = Command::Kernel(|operands| {
+//!     let [Lent::Write(bytes)] = operands else { return Err(wharf_engine::KernelFault(1)) };
+//!     bytes.iter_mut().for_each(|byte| *byte *= 2);
+//!     Ok(())
+//! });
+//! let descriptor = Descriptor::new(double, &[Operand::write(bytes.place(), bytes.len())])?;
+//! // SAFETY: `bytes` stays where it is, untouched, until the poll below.
+//! let sequence = unsafe { engine.submit(descriptor, ()) }?;
+//! assert_eq!(engine.poll(sequence, None), Poll::Ready(Some(Ok(()))));
+//! assert_eq!(*bytes, [2, 4, 6, 8]);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+
+mod cpu;
+mod descriptor;
+mod engine;
+mod queue;
+mod stream;
+
+pub use cpu::{CpuEngine, run_on_host};
+pub use descriptor::{
+    Access, Command, Descriptor, DescriptorError, Kernel, KernelFault, Lent, MAX_OPERANDS, Operand,
+};
+pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
+pub use queue::{DescriptorQueue, Job};
+pub use stream::{Stream, StreamId, TooManyStreams};
+pub use wharf_backend::{DeviceAddress, Place, Returned};

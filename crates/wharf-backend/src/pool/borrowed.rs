@@ -34,10 +34,6 @@ where
     P::Count: ConstInit,
 {
     /// A slot that was never used: all zero bytes.
-    #[expect(
-        clippy::declare_interior_mutable_const,
-        reason = "each use makes a fresh one"
-    )]
     pub const NEW: Self = Self(Header::INIT);
 }
 

@@ -113,7 +113,7 @@ impl<P: SyncPolicy> Slots<'_, P> {
     /// Whether `header` is live: in range, on a header boundary, carved and held.
     pub(super) fn owns(&self, header: NonNull<Header<P>>) -> bool {
         let offset = header.addr().get().wrapping_sub(self.headers.addr().get());
-        if offset % size_of::<Header<P>>() != 0 {
+        if !offset.is_multiple_of(size_of::<Header<P>>()) {
             return false;
         }
         let slot = offset / size_of::<Header<P>>();
@@ -126,15 +126,14 @@ impl<P: SyncPolicy> Slots<'_, P> {
 
     /// In slots of `stride` bytes.
     pub(super) fn census(&self) -> Census {
-        self.free.with(|free| {
-            let mut census = Census::default();
-            census.unit = self.stride;
-            census.capacity = self.count as usize;
-            census.in_use = free.in_use() as usize;
-            census.peak = free.carved() as usize;
-            census.refused = free.refused();
-            census.largest_refused = free.largest_refused();
-            census
+        self.free.with(|free| Census {
+            unit: self.stride,
+            capacity: self.count as usize,
+            in_use: free.in_use() as usize,
+            peak: free.carved() as usize,
+            refused: free.refused(),
+            largest_refused: free.largest_refused(),
+            ..Census::NOTHING
         })
     }
 }
