@@ -31,12 +31,15 @@ pub(crate) const BOARDS: [&Board; 1] = [&LM3S6965EVB];
 /// An image that has not ended by itself by then never will.
 const WATCHDOG: Duration = Duration::from_secs(300);
 
+/// What QEMU says of every timer that a firmware leaves alone: no news to anyone.
+const IDLE_TIMER: &str = "Timer with period zero, disabling";
+
 impl Board {
     /// Runs an image until it exits through semihosting, showing its output as it comes.
     pub(crate) fn run(
         &self,
         image: &Path,
-        show: impl FnMut(Stream, &str),
+        mut show: impl FnMut(Stream, &str),
     ) -> Result<Finished, Failure> {
         let mut command = Command::new(self.program);
         command
@@ -45,6 +48,10 @@ impl Board {
             .args(["-semihosting-config", "enable=on,target=native"])
             .arg("-kernel")
             .arg(image);
-        process::run(&mut command, WATCHDOG, show)
+        process::run(&mut command, WATCHDOG, |stream, line| {
+            if line != IDLE_TIMER {
+                show(stream, line);
+            }
+        })
     }
 }

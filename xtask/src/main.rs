@@ -29,7 +29,7 @@ use crate::workspace::Workspace;
 /// Exit codes: 0 all is well; 1 a test, a build or an installation failed; 2 the command line or an
 /// input file is wrong.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", verbatim_doc_comment)]
 struct Cli {
     #[command(subcommand)]
     task: Task,
@@ -42,17 +42,20 @@ enum Task {
     /// On the host the device is the software DMA device. On a microcontroller target the same
     /// generic code is built into a firmware image and run in an emulator; what that needs is
     /// installed first, as `cargo xtask setup` would.
+    #[command(verbatim_doc_comment)]
     Demo(DemoArgs),
     /// Run every suite, print one table, end with one exit code
     ///
     /// A suite runs whether or not the one before it passed. A suite that could not run (no
     /// toolchain, no emulator, no test found) counts as failed and says why.
+    #[command(verbatim_doc_comment)]
     Test(TestArgs),
     /// Install the cross toolchains, the emulator and the components that the other tasks use
     ///
     /// Takes rustup's own targets where rustup can download them, otherwise the distribution's
     /// compiler and its sources (Debian, Ubuntu). Says each step before it takes it. Where it may
     /// not install, it prints what to type and exits 1. With nothing missing it changes nothing.
+    #[command(verbatim_doc_comment)]
     Setup(SetupArgs),
 }
 

@@ -17,6 +17,9 @@ pub(crate) enum Stream {
     Err,
 }
 
+/// How the line begins in which rustc, cargo or rustfmt says what is wrong.
+const COMPLAINTS: [&str; 3] = ["error: ", "error[", "Diff in "];
+
 /// A child that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -37,13 +40,13 @@ impl Finished {
         self.status.and_then(|status| status.code())
     }
 
-    /// Why it did not succeed, in a few words: its first error line, or how it ended.
+    /// Why it did not succeed, in a few words: its first line that says so, or how it ended.
     pub(crate) fn complaint(&self) -> String {
         let Some(status) = self.status else {
             return format!("ended by the watchdog after {} s", self.limit.as_secs());
         };
-        let error = |line: &&String| line.starts_with("error: ") || line.starts_with("error[");
-        match self.lines.iter().find(error) {
+        let is_error = |line: &&String| COMPLAINTS.iter().any(|start| line.starts_with(start));
+        match self.lines.iter().find(is_error) {
             Some(line) => line.clone(),
             None => status.to_string(),
         }

@@ -72,6 +72,11 @@ impl Need {
         }
     }
 
+    /// What is missing, and what to type.
+    fn plea(self, missing: &str) -> String {
+        format!("{missing}; to get it: {}", self.advice())
+    }
+
     /// What a person types to get it.
     fn advice(self) -> String {
         match self {
@@ -81,8 +86,8 @@ impl Need {
             ),
             Self::Emulator(program) => {
                 format!(
-                    "on Debian and Ubuntu `{}`, elsewhere the package of QEMU for Arm",
-                    { apt_advice(&[program]) }
+                    "on Debian and Ubuntu `{}`, elsewhere QEMU for Arm",
+                    apt_advice(&[program])
                 )
             }
             Self::Component { name, .. } => format!("`rustup component add {name}`"),
@@ -128,7 +133,7 @@ impl<'a> Setup<'a> {
                 self.install(need);
                 match need.missing(self.workspace) {
                     None => Ok(()),
-                    Some(missing) => Err(format!("{missing}: type {}", need.advice())),
+                    Some(missing) => Err(need.plea(&missing)),
                 }
             }
         };
@@ -228,30 +233,28 @@ fn everything() -> Vec<Need> {
 /// `cargo xtask setup`.
 pub(crate) fn run(workspace: &Workspace, check: bool) -> Result<ExitCode, Failure> {
     let setup = Setup::new(workspace);
-    let mut missing = 0;
+    let mut complete = true;
     for need in everything() {
         let outcome = if check {
             let missing = need.missing(workspace);
-            missing.map_or(Ok(()), |missing| {
-                Err(format!("{missing}: type {}", need.advice()))
-            })
+            missing.map_or(Ok(()), |missing| Err(need.plea(&missing)))
         } else {
             setup.ensure(need)
         };
         match outcome {
             Ok(()) => process::say(&format!("{need}: there")),
             Err(reason) => {
-                missing += 1;
+                complete = false;
                 process::say(&format!("{need}: missing: {reason}"));
             }
         }
     }
-    if missing == 0 {
+    if complete {
         Ok(ExitCode::SUCCESS)
     } else {
-        Err(Failure::failed(format!(
-            "{missing} of what the tasks need is missing, see above"
-        )))
+        Err(Failure::failed(
+            "not everything that the tasks need is there: see above",
+        ))
     }
 }
 

@@ -82,7 +82,7 @@ fn on_firmware(context: &Context<'_>) -> Result<Tally, String> {
         _ => {
             tally.skip(
                 1,
-                format!("clippy of the firmware: rustup's toolchain has no {triple}"),
+                format!("clippy of the firmware: only rustup's own {triple} would do"),
             );
             return Ok(tally);
         }
