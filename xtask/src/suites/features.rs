@@ -17,28 +17,23 @@ use crate::workspace::Package;
 pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     let workspace = context.workspace;
     let builds = plan(workspace.libraries());
-    let mut toolchains: BTreeMap<&str, Result<Toolchain, String>> = BTreeMap::new();
     let mut tally = Tally::default();
     let mut left_out = 0;
     let mut unbuildable: BTreeMap<String, u64> = BTreeMap::new();
     for (index, build) in builds.iter().enumerate() {
-        let command = match build.target {
-            None => workspace.cargo("check"),
-            Some(_) if context.host_only => {
-                left_out += 1;
+        if build.target.is_some() && context.host_only {
+            left_out += 1;
+            continue;
+        }
+        let toolchain = match build
+            .target
+            .map(|triple| context.setup.toolchain(triple))
+            .transpose()
+        {
+            Ok(toolchain) => toolchain,
+            Err(reason) => {
+                *unbuildable.entry(reason).or_default() += 1;
                 continue;
-            }
-            Some(triple) => {
-                let toolchain = toolchains
-                    .entry(triple)
-                    .or_insert_with(|| context.setup.toolchain(triple));
-                match toolchain {
-                    Ok(toolchain) => toolchain.cargo(workspace, "check"),
-                    Err(reason) => {
-                        *unbuildable.entry(reason.clone()).or_default() += 1;
-                        continue;
-                    }
-                }
             }
         };
         process::say(&format!(
@@ -47,14 +42,13 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
             builds.len(),
             build.describe()
         ));
-        // Warnings of another compiler than the pinned one are not ours to answer for.
-        let pinned = match build.target {
-            None => true,
-            Some(triple) => toolchains
-                .get(triple)
-                .is_some_and(|t| t.as_ref().is_ok_and(Toolchain::is_pinned)),
+        let command = match &toolchain {
+            None => workspace.cargo("check"),
+            Some(toolchain) => toolchain.cargo(workspace, "check"),
         };
-        tally.add(build.check(command, pinned)?);
+        // Warnings of another compiler than the pinned one are not ours to answer for.
+        let deny_warnings = toolchain.as_ref().is_none_or(Toolchain::is_pinned);
+        tally.add(build.check(command, deny_warnings)?);
     }
     if left_out > 0 {
         tally.skip(
@@ -138,7 +132,10 @@ impl Build<'_> {
         let mut tally = Tally::default();
         if !finished.succeeded() {
             tally.fail(1, format!("{}: {}", self.describe(), finished.complaint()));
-        } else if let Some(warnings) = finished.lines.iter().find(|line| is_warned(line))
+        } else if let Some(warnings) = finished
+            .lines
+            .iter()
+            .find(|line| is_warned(self.package, line))
             && deny_warnings
         {
             tally.fail(1, format!("{}: {warnings}", self.describe()));
@@ -149,10 +146,12 @@ impl Build<'_> {
     }
 }
 
-/// Whether a line is cargo's count of a crate's warnings, which it gives for our own crates only:
-/// ``warning: `wharf-sync` (lib) generated 2 warnings``.
-fn is_warned(line: &str) -> bool {
-    line.starts_with("warning: `") && line.contains(" generated ") && line.contains(" warning")
+/// Whether a line is cargo's count of the warnings of `package` itself (those of a crate below it
+/// are for that crate's own builds): ``warning: `wharf-sync` (lib) generated 2 warnings``.
+fn is_warned(package: &str, line: &str) -> bool {
+    line.strip_prefix("warning: `")
+        .and_then(|rest| rest.strip_prefix(package))
+        .is_some_and(|rest| rest.starts_with("` (lib) generated "))
 }
 
 #[cfg(test)]
@@ -208,13 +207,13 @@ mod tests {
 
     #[test]
     fn warnings_are_recognised_by_their_count() {
-        assert!(is_warned(
-            "warning: `wharf-sync` (lib) generated 2 warnings"
-        ));
-        assert!(is_warned(
+        let warned = |line| is_warned("wharf-sync", line);
+        assert!(warned("warning: `wharf-sync` (lib) generated 2 warnings"));
+        assert!(warned(
             "warning: `wharf-sync` (lib) generated 1 warning (run `cargo fix …"
         ));
-        assert!(!is_warned("warning: unused import: `core::fmt`"));
-        assert!(!is_warned("    Finished `dev` profile"));
+        assert!(!warned("warning: `wharf-source` (lib) generated 1 warning"));
+        assert!(!warned("warning: unused import: `core::fmt`"));
+        assert!(!warned("    Finished `dev` profile"));
     }
 }
