@@ -35,6 +35,7 @@ not!(Sync: UnsyncPool, UnsyncStatic);
 not!(Send: Block<&'static UnsyncPool>, Block<&'static UnsyncStatic>);
 not!(Sync: Block<&'static UnsyncPool>, Block<&'static UnsyncStatic>);
 not!(Send: Owned<u8, &'static UnsyncPool>);
+not!(Sync: Owned<u8, &'static UnsyncPool>);
 
 // A value adds its own restrictions to those of the handle.
 const _: () = {
