@@ -158,7 +158,7 @@ fn run<S: BlockSource + Copy>(
                             let end = offset(other) + other.layout().size();
                             prop_assert!(end <= start || start + size <= offset(other));
                         }
-                        let mark = (step % 251) as u8;
+                        let mark = u8::try_from(step % 251).unwrap();
                         stamp(&mut block, mark);
                         live.push((block, mark));
                     }
