@@ -305,8 +305,10 @@ impl<R: BackendRef, S: State> SegmentMut<R, S> {
         unsafe { self.header.as_ref() }
     }
 
+    /// The control block, for calling the backend. Reading it through the pointer is sound while the handle lives.
+    #[must_use]
     #[inline]
-    pub(crate) const fn header_ptr(&self) -> NonNull<Header<R::Policy>> {
+    pub const fn header_ptr(&self) -> NonNull<Header<R::Policy>> {
         self.header
     }
 }

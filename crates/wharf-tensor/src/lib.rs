@@ -1,1 +1,59 @@
+//! Tensors: bytes that a host and its devices share without meeting in them.
+//!
+//! A [`Tensor`] is a window on a shared storage of bytes, in host or device memory. It knows no type and no
+//! shape. What it knows is who has access: every read, write, copy and launched command passes the *fence* of the storage, one
+//! state word in which host and device exclude each other. A device that is still writing makes [`Tensor::read`]
+//! wait and [`Tensor::try_read`] answer [`TensorError::WouldBlock`]; nothing has to be remembered by the caller.
+//!
+//! Work in flight owns its memory: an engine holds a [`Ticket`] for each operand, so a tensor may be dropped, and a
+//! submission forgotten, at any time.
+//!
+//! A program names its [`Target`] once: how storages are shared, which backends there are, where control blocks come from.
+//!
+//! ```
+//! use wharf_backend::Heap;
+//! use wharf_source::HeapSource;
+//! use wharf_sync::Unsync;
+//! use wharf_tensor::{Parts, Tensor, TensorError};
+//!
+//! let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
+//! let image = Tensor::alloc(&target, &Heap::new(), 64)?;
+//! image.write(0, &[7; 64])?;
+//!
+//! // A guard lends the bytes in place, and keeps writers out meanwhile.
+//! let pixels = image.lend()?;
+//! assert_eq!(pixels[63], 7);
+//! assert!(matches!(image.fill(0), Err(TensorError::Guarded { .. })));
+//! drop(pixels);
+//! image.fill(0)?;
+//! # Ok::<(), TensorError>(())
+//! ```
+//!
+//! Features are passed down; `std` adds [`Hosted`], and none is on by default.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+mod error;
+mod fence;
+mod guard;
+mod io;
+mod launch;
+mod storage;
+mod target;
+mod tensor;
+mod trace;
+
+pub use error::{LaunchError, StorageId, TensorError};
+pub use guard::{ReadGuard, WriteGuard};
+pub use launch::{Launch, Submission, Tickets, Use, WaitError};
+pub use storage::Ticket;
+#[cfg(feature = "std")]
+pub use target::Hosted;
+pub use target::{Firmware, Parts, Target};
+pub use tensor::Tensor;
+pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
+pub use wharf_engine::Access;

@@ -136,6 +136,7 @@ impl PoolState {
 
     #[cold]
     fn claim<'t>(&self, table: &'t [SizeClass], shape: Shape) -> Option<&'t SizeClass> {
+        // Saves a search that cannot succeed, each time a block overflows.
         if self.classes_used.get() == table.len() {
             return None;
         }

@@ -1,0 +1,177 @@
+//! What can go wrong, with the numbers.
+
+use core::fmt;
+
+use wharf_backend::{AllocError, TransferError};
+use wharf_engine::{DescriptorError, SubmitError};
+
+/// Names a storage while it lives. The same number may name another one later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct StorageId(pub(crate) usize);
+
+impl StorageId {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl fmt::Display for StorageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "storage {:#x}", self.0)
+    }
+}
+
+/// Why an operation on a tensor did not happen. Unless a variant says so, nothing did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum TensorError {
+    /// The tensor is empty: it has no storage.
+    NoStorage,
+    /// The range leaves the tensor (or ends before it starts).
+    OutOfBounds {
+        /// Where the range starts.
+        offset: usize,
+        /// How long it is; `usize::MAX` where it ends before it starts.
+        len: usize,
+        /// How long the tensor is.
+        size: usize,
+    },
+    /// The operands of a copy are not of one length.
+    LengthMismatch {
+        /// Bytes of the destination.
+        destination: usize,
+        /// Bytes of the source.
+        source: usize,
+    },
+    /// Somebody has conflicting access right now, and the call was not to wait.
+    WouldBlock {
+        /// To what.
+        storage: StorageId,
+    },
+    /// Waiting would be for ever: under this policy nobody else exists who could end the conflicting access.
+    WouldDeadlock {
+        /// To what.
+        storage: StorageId,
+    },
+    /// A host guard is held on the storage, perhaps by the caller itself. Drop it first.
+    Guarded {
+        /// On what.
+        storage: StorageId,
+    },
+    /// As many accesses are under way as the fence can count.
+    Busy {
+        /// To what.
+        storage: StorageId,
+        /// The most of that kind.
+        limit: u32,
+    },
+    /// The deadline passed first.
+    TimedOut {
+        /// What was waited for.
+        storage: StorageId,
+    },
+    /// The bytes are in device memory: move them with `read` and `write`.
+    NotHostAddressable {
+        /// Of what.
+        storage: StorageId,
+    },
+    /// A control block or the bytes were refused.
+    Alloc(AllocError),
+    /// The backend moved no bytes.
+    Transfer(TransferError),
+}
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStorage => f.write_str("the tensor is empty"),
+            Self::OutOfBounds { offset, len, size } => {
+                write!(f, "{len} bytes at {offset} leave a tensor of {size}")
+            }
+            Self::LengthMismatch {
+                destination,
+                source,
+            } => write!(f, "{source} bytes do not fill {destination}"),
+            Self::WouldBlock { storage } => write!(f, "{storage} is in use"),
+            Self::WouldDeadlock { storage } => {
+                write!(f, "{storage} is in use, and nobody is left to end it")
+            }
+            Self::Guarded { storage } => write!(f, "a host guard is held on {storage}"),
+            Self::Busy { storage, limit } => {
+                write!(
+                    f,
+                    "{limit} accesses of this kind are under way on {storage}, no more fit"
+                )
+            }
+            Self::TimedOut { storage } => write!(f, "{storage} was in use until the deadline"),
+            Self::NotHostAddressable { storage } => {
+                write!(
+                    f,
+                    "{storage} is in device memory, which the CPU does not address"
+                )
+            }
+            Self::Alloc(error) => error.fmt(f),
+            Self::Transfer(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for TensorError {}
+
+impl From<AllocError> for TensorError {
+    fn from(error: AllocError) -> Self {
+        Self::Alloc(error)
+    }
+}
+
+impl From<TransferError> for TensorError {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(error)
+    }
+}
+
+/// Why a command was not launched. No operand is held, and nothing ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// An operand could not be had.
+    Operand {
+        /// Its index.
+        operand: usize,
+        /// Why.
+        error: TensorError,
+    },
+    /// The operands make no descriptor.
+    Descriptor(DescriptorError),
+    /// The engine took none.
+    Submit(SubmitError),
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operand { operand, error } => write!(f, "operand {operand}: {error}"),
+            Self::Descriptor(error) => error.fmt(f),
+            Self::Submit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for LaunchError {}
+
+impl From<DescriptorError> for LaunchError {
+    fn from(error: DescriptorError) -> Self {
+        Self::Descriptor(error)
+    }
+}
+
+impl From<SubmitError> for LaunchError {
+    fn from(error: SubmitError) -> Self {
+        Self::Submit(error)
+    }
+}

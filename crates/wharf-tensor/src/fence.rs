@@ -1,0 +1,258 @@
+//! Who may touch the bytes of a storage: one state word for host and device together.
+//!
+//! The word counts everybody who has access. Host and device exclude each other unless both only read. Device accesses of
+//! one stream may overlap, because the stream runs them one after the other; those of different streams exclude
+//! each other unless both only read. Begin and end are one atomic update each while nobody waits.
+//!
+//! ```text
+//!  31  30      29      28..23   22..17    16..11    10     9      8..5     4..0
+//!  -   pending waiters stream   device    device    guard  host   guard    host
+//!                               writers   readers   writer writer readers  readers
+//! ```
+//! *Guards* are host accesses that user code holds for as long as it likes; they are counted apart, because
+//! waiting for one may be waiting for oneself. Everything else ends by itself, so it may be waited for.
+//!
+//! *Pending* is set by a writer that waits: newcomers queue behind it, so that readers coming and going
+//! cannot starve it. *Waiters* is set by everybody who waits; the next access to end clears it and wakes all.
+
+use core::time::Duration;
+
+use wharf_engine::StreamId;
+use wharf_sync::{Clock, Event, SyncPolicy, Wake, Word};
+
+/// What one holder does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// A copy out of the storage, inside one call.
+    HostRead,
+    /// A copy into the storage, inside one call.
+    HostWrite,
+    /// A guard that lends `&[u8]`.
+    GuardRead,
+    /// A guard that lends `&mut [u8]`.
+    GuardWrite,
+    /// A descriptor that reads.
+    DeviceRead(StreamId),
+    /// A descriptor that writes.
+    DeviceWrite(StreamId),
+}
+
+/// Why a claim was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Someone has conflicting access that ends by itself.
+    Held,
+    /// A guard is held.
+    Guarded,
+    /// A field of the word is full.
+    Full(u32),
+    /// Waiting would be for ever.
+    Never,
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// A counter inside the word.
+#[derive(Clone, Copy)]
+struct Field {
+    shift: u32,
+    bits: u32,
+}
+
+impl Field {
+    const fn one(self) -> u32 {
+        1 << self.shift
+    }
+    const fn max(self) -> u32 {
+        (1 << self.bits) - 1
+    }
+    const fn mask(self) -> u32 {
+        self.max() << self.shift
+    }
+    const fn get(self, word: u32) -> u32 {
+        (word >> self.shift) & self.max()
+    }
+    const fn with(self, word: u32, value: u32) -> u32 {
+        (word & !self.mask()) | (value << self.shift)
+    }
+    const fn more(self, word: u32) -> Result<u32, Refusal> {
+        if self.get(word) == self.max() {
+            Err(Refusal::Full(self.max()))
+        } else {
+            Ok(word + self.one())
+        }
+    }
+}
+
+const HOST_READERS: Field = Field { shift: 0, bits: 5 };
+const GUARD_READERS: Field = Field { shift: 5, bits: 4 };
+const HOST_WRITER: Field = Field { shift: 9, bits: 1 };
+const GUARD_WRITER: Field = Field { shift: 10, bits: 1 };
+const DEVICE_READERS: Field = Field { shift: 11, bits: 6 };
+const DEVICE_WRITERS: Field = Field { shift: 17, bits: 6 };
+const STREAM: Field = Field { shift: 23, bits: 6 };
+const WAITERS: u32 = 1 << 29;
+const PENDING: u32 = 1 << 30;
+
+const _: () = assert!(STREAM.max() == StreamId::MAX as u32);
+
+/// The stream number of readers of several streams.
+const MIXED: u32 = 0;
+
+const fn any(word: u32, field: Field) -> bool {
+    word & field.mask() != 0
+}
+
+/// Whether device accesses are under way that `stream` does not order itself with.
+const fn foreign(word: u32, stream: StreamId) -> bool {
+    STREAM.get(word) != stream.get() as u32
+}
+
+impl Claim {
+    const fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::HostWrite | Self::GuardWrite | Self::DeviceWrite(_)
+        )
+    }
+
+    /// The word with this claim granted. `turn`: the caller is the pending writer (or one of them).
+    fn grant(self, word: u32, turn: bool) -> Result<u32, Refusal> {
+        if any(word, GUARD_WRITER) || (self.writes() && any(word, GUARD_READERS)) {
+            return Err(Refusal::Guarded);
+        }
+        if any(word, HOST_WRITER) || (word & PENDING != 0 && !turn) {
+            return Err(Refusal::Held);
+        }
+        let device_reads = any(word, DEVICE_READERS);
+        let device_writes = any(word, DEVICE_WRITERS);
+        let device = device_reads || device_writes;
+        let held = match self {
+            Self::HostRead | Self::GuardRead => device_writes,
+            Self::HostWrite | Self::GuardWrite => device || any(word, HOST_READERS),
+            Self::DeviceRead(stream) => device_writes && foreign(word, stream),
+            Self::DeviceWrite(stream) => {
+                any(word, HOST_READERS) || (device && foreign(word, stream))
+            }
+        };
+        if held {
+            return Err(Refusal::Held);
+        }
+        let word = self.field().more(word)?;
+        Ok(match self {
+            Self::DeviceRead(stream) | Self::DeviceWrite(stream) if !device => {
+                STREAM.with(word, stream.get().into())
+            }
+            Self::DeviceRead(stream) if foreign(word, stream) => STREAM.with(word, MIXED),
+            _ => word,
+        })
+    }
+
+    const fn field(self) -> Field {
+        match self {
+            Self::HostRead => HOST_READERS,
+            Self::HostWrite => HOST_WRITER,
+            Self::GuardRead => GUARD_READERS,
+            Self::GuardWrite => GUARD_WRITER,
+            Self::DeviceRead(_) => DEVICE_READERS,
+            Self::DeviceWrite(_) => DEVICE_WRITERS,
+        }
+    }
+}
+
+/// The fence of one storage.
+#[derive(Debug)]
+pub(crate) struct Fence<P: SyncPolicy> {
+    word: P::Word,
+    event: P::Event,
+}
+
+impl<P: SyncPolicy> Fence<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: P::Word::new(0),
+            event: P::Event::new(),
+        }
+    }
+
+    /// Grants `claim` now or not at all.
+    #[inline]
+    pub(crate) fn try_begin(&self, claim: Claim) -> Result<(), Refusal> {
+        match self.word.update(|word| claim.grant(word, false).ok()) {
+            Ok(_) => Ok(()),
+            Err(word) => claim.grant(word, false).map(|_| ()),
+        }
+    }
+
+    /// Grants `claim`, waiting for what ends by itself.
+    pub(crate) fn begin<C: Clock + ?Sized>(
+        &self,
+        claim: Claim,
+        clock: &C,
+        deadline: Option<Duration>,
+    ) -> Result<(), Refusal> {
+        let mut turn = false;
+        loop {
+            // Sampled before the word is tested: an access that ends in between moves it on.
+            let seen = self.event.epoch();
+            // One update grants or announces the wait; the word before it tells which it was.
+            let grant = |word| match claim.grant(word, turn) {
+                Ok(granted) if turn => Some(granted & !PENDING),
+                Ok(granted) => Some(granted),
+                Err(Refusal::Held) if claim.writes() => Some(word | WAITERS | PENDING),
+                Err(Refusal::Held) => Some(word | WAITERS),
+                Err(_) => None,
+            };
+            let (Ok(before) | Err(before)) = self.word.update(grant);
+            let refusal = match claim.grant(before, turn) {
+                Ok(_) => return Ok(()),
+                Err(refusal) => refusal,
+            };
+            turn |= refusal == Refusal::Held && claim.writes();
+            let outcome = match refusal {
+                Refusal::Held => match self.event.wait(seen, clock, deadline) {
+                    Wake::Notified => continue,
+                    Wake::TimedOut => Refusal::TimedOut,
+                    Wake::Never => Refusal::Never,
+                },
+                refusal => refusal,
+            };
+            if turn {
+                self.give_up();
+            }
+            return Err(outcome);
+        }
+    }
+
+    /// A pending writer leaves the queue: whoever waits behind it looks again.
+    #[cold]
+    fn give_up(&self) {
+        // `Some` always, so the update never refuses.
+        let _ = self.word.update(|word| Some(word & !(PENDING | WAITERS)));
+        self.event.notify();
+    }
+
+    /// Ends what was granted as `claim`.
+    #[inline]
+    pub(crate) fn end(&self, claim: Claim) {
+        let field = claim.field();
+        let retire = |word: u32| {
+            let word = (word - field.one()) & !WAITERS;
+            Some(if any(word, DEVICE_READERS) || any(word, DEVICE_WRITERS) {
+                word
+            } else {
+                STREAM.with(word, MIXED)
+            })
+        };
+        let (Ok(before) | Err(before)) = self.word.update(retire);
+        if before & WAITERS != 0 {
+            self.event.notify();
+        }
+    }
+
+    /// Device reads and device writes under way.
+    pub(crate) fn in_flight(&self) -> (u32, u32) {
+        let word = self.word.load();
+        (DEVICE_READERS.get(word), DEVICE_WRITERS.get(word))
+    }
+}

@@ -1,0 +1,120 @@
+//! Bytes lent in place, for as long as a guard lives.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+use crate::storage::{Hold, Patience};
+use crate::{Target, Tensor, TensorError};
+
+/// Lends the bytes of a host tensor as `&[u8]`. While it lives nobody writes the storage: other calls are answered
+/// [`TensorError::Guarded`], and no call waits for it.
+pub struct ReadGuard<'t, T: Target> {
+    hold: Hold<'t, T, false>,
+    range: (usize, usize),
+}
+
+/// Lends the bytes of a host tensor as `&mut [u8]`. While it lives nobody else touches the storage.
+pub struct WriteGuard<'t, T: Target> {
+    hold: Hold<'t, T, true>,
+    range: (usize, usize),
+}
+
+impl<T: Target> Tensor<T> {
+    /// Lends the bytes. Blocks while a device writes the storage.
+    ///
+    /// # Errors
+    /// The bytes are in device memory, or the fence cannot grant the access.
+    pub fn lend(&self) -> Result<ReadGuard<'_, T>, TensorError> {
+        self.lend_with(Patience::Until(None))
+    }
+
+    /// [`lend`](Self::lend) without waiting.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::WouldBlock`].
+    pub fn try_lend(&self) -> Result<ReadGuard<'_, T>, TensorError> {
+        self.lend_with(Patience::None)
+    }
+
+    fn lend_with(&self, patience: Patience) -> Result<ReadGuard<'_, T>, TensorError> {
+        let hold = self.storage()?.guard_read(patience)?;
+        // Once, so that `deref` need not fail.
+        hold.host()?;
+        Ok(ReadGuard {
+            hold,
+            range: (self.offset(), self.len()),
+        })
+    }
+
+    /// Lends the bytes to be written. Blocks while a device reads or writes the storage.
+    ///
+    /// # Errors
+    /// The bytes are in device memory, or the fence cannot grant the access.
+    pub fn lend_mut(&self) -> Result<WriteGuard<'_, T>, TensorError> {
+        self.lend_mut_with(Patience::Until(None))
+    }
+
+    /// [`lend_mut`](Self::lend_mut) without waiting.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::WouldBlock`].
+    pub fn try_lend_mut(&self) -> Result<WriteGuard<'_, T>, TensorError> {
+        self.lend_mut_with(Patience::None)
+    }
+
+    fn lend_mut_with(&self, patience: Patience) -> Result<WriteGuard<'_, T>, TensorError> {
+        let hold = self.storage()?.guard_write(patience)?;
+        hold.host()?;
+        Ok(WriteGuard {
+            hold,
+            range: (self.offset(), self.len()),
+        })
+    }
+}
+
+// The constructors have seen host memory, and a tensor's window lies in its storage: the fallbacks to
+// an empty slice are never taken.
+
+impl<T: Target> Deref for ReadGuard<'_, T> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let (start, len) = self.range;
+        let bytes = self.hold.host().unwrap_or_default();
+        bytes.get(start..start + len).unwrap_or_default()
+    }
+}
+
+impl<T: Target> Deref for WriteGuard<'_, T> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let (start, len) = self.range;
+        let bytes = self.hold.host().unwrap_or_default();
+        bytes.get(start..start + len).unwrap_or_default()
+    }
+}
+
+impl<T: Target> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let (start, len) = self.range;
+        let bytes = self.hold.host_mut().unwrap_or_default();
+        bytes.get_mut(start..start + len).unwrap_or_default()
+    }
+}
+
+impl<T: Target> fmt::Debug for ReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadGuard")
+            .field("storage", &self.hold.id())
+            .field("range", &self.range)
+            .finish()
+    }
+}
+
+impl<T: Target> fmt::Debug for WriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard")
+            .field("storage", &self.hold.id())
+            .field("range", &self.range)
+            .finish()
+    }
+}

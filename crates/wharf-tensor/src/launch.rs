@@ -1,0 +1,323 @@
+//! Running commands on tensors.
+//!
+//! Invariant: a descriptor is submitted only together with a ticket for each of its operands.
+#![allow(
+    unsafe_code,
+    reason = "submits descriptors, whose operands it holds tickets for"
+)]
+
+use core::fmt;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+
+use heapless::Vec;
+use wharf_engine::{
+    Access, Cargo, Command, Completion, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS,
+    Operand, Sequence,
+};
+use wharf_sync::{Clock, Event, Wake};
+
+use crate::storage::{Patience, Ticket};
+use crate::{LaunchError, Target, Tensor, TensorError};
+
+/// The tickets of one launch: the cargo of an engine that serves tensors. They end when the engine lets
+/// go, whether or not anybody asks for the completion.
+pub struct Tickets<T: Target>(Vec<Ticket<T>, MAX_OPERANDS>);
+
+impl<T: Target> Cargo for Tickets<T> {
+    fn landed(&mut self, _: Result<(), Fault>) {
+        self.0.clear();
+    }
+}
+
+impl<T: Target> fmt::Debug for Tickets<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+/// A tensor, and what the command does with it.
+pub struct Use<'t, T: Target> {
+    tensor: &'t Tensor<T>,
+    access: Access,
+}
+
+impl<T: Target> Clone for Use<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Target> Copy for Use<'_, T> {}
+
+impl<T: Target> fmt::Debug for Use<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Use")
+            .field("tensor", &self.tensor)
+            .field("access", &self.access)
+            .finish()
+    }
+}
+
+impl<T: Target> Tensor<T> {
+    /// This tensor as an operand that the command reads.
+    #[must_use]
+    pub const fn input(&self) -> Use<'_, T> {
+        Use {
+            tensor: self,
+            access: Access::Read,
+        }
+    }
+
+    /// This tensor as an operand that the command writes, and may read first.
+    #[must_use]
+    pub const fn output(&self) -> Use<'_, T> {
+        Use {
+            tensor: self,
+            access: Access::Write,
+        }
+    }
+}
+
+/// Launching commands on tensors, for every engine whose cargo is [`Tickets`].
+///
+/// ```
+/// # use wharf_backend::Heap;
+/// # use wharf_source::HeapSource;
+/// # use wharf_sync::Unsync;
+/// use wharf_engine::{Command, CpuEngine, KernelFault, Lent, Stream};
+/// use wharf_tensor::{Launch, Parts, Tensor, Tickets};
+///
+/// type Sketch = Parts<Heap<Unsync>, HeapSource>;
+/// let target = Sketch::new(HeapSource);
+/// let engine = CpuEngine::<Unsync, Tickets<Sketch>>::new(Stream::claim()?);
+///
+/// fn add(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+///     let [Lent::Read(a), Lent::Write(b)] = operands else { return Err(KernelFault(1)) };
+///     b.iter_mut().zip(a.iter()).for_each(|(b, a)| *b += a);
+///     Ok(())
+/// }
+///
+/// let a = Tensor::alloc(&target, &Heap::new(), 2)?;
+/// let b = Tensor::alloc(&target, &Heap::new(), 2)?;
+/// a.write(0, &[1, 2])?;
+/// b.write(0, &[10, 20])?;
+/// engine.launch(Command::Kernel(add), &[a.input(), b.output()])?.wait()?;
+/// assert_eq!(&*b.lend()?, [11, 22]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
+    /// Hands a command over to the engine, which keeps the tensors until it is done. Waits for accesses of the host that are
+    /// under way, never for the engine: a full queue is an error.
+    ///
+    /// Launches of one engine run in order, so that one may read what the one before it writes, with nothing in
+    /// between.
+    ///
+    /// # Errors
+    /// An operand cannot be had, two operands overlap and one is written, or the engine takes none. Nothing is held then.
+    fn launch<'e>(
+        &'e self,
+        command: Command,
+        operands: &[Use<'_, T>],
+    ) -> Result<Submission<'e, Self, T>, LaunchError> {
+        launch(self, command, operands, true)
+    }
+
+    /// [`launch`](Self::launch) without waiting.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::WouldBlock`].
+    fn try_launch<'e>(
+        &'e self,
+        command: Command,
+        operands: &[Use<'_, T>],
+    ) -> Result<Submission<'e, Self, T>, LaunchError> {
+        launch(self, command, operands, false)
+    }
+}
+
+impl<T: Target, E: Engine<Policy = T::Policy, Cargo = Tickets<T>> + ?Sized> Launch<T> for E {}
+
+fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
+    engine: &'e E,
+    command: Command,
+    uses: &[Use<'_, T>],
+    wait: bool,
+) -> Result<Submission<'e, E, T>, LaunchError> {
+    let mut operands = Vec::<Operand, MAX_OPERANDS>::new();
+    for (index, one) in uses.iter().enumerate() {
+        let place = one.tensor.place().ok_or(LaunchError::Operand {
+            operand: index,
+            error: TensorError::NoStorage,
+        })?;
+        let operand = Operand {
+            place,
+            len: one.tensor.len(),
+            access: one.access,
+        };
+        let too_many = |_| DescriptorError::TooManyOperands {
+            operands: uses.len(),
+        };
+        operands.push(operand).map_err(too_many)?;
+    }
+    let descriptor = Descriptor::new(command, &operands)?;
+    let tickets = tickets(engine, uses, wait)?;
+    // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
+    // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
+    let sequence =
+        unsafe { engine.submit(descriptor, tickets) }.map_err(|refused| refused.error)?;
+    let clock = uses
+        .iter()
+        .find_map(|one| one.tensor.storage().ok())
+        .cloned();
+    Ok(Submission {
+        engine,
+        sequence,
+        target: clock.map(|storage| storage.target().clone()),
+        open: true,
+    })
+}
+
+/// A ticket for every operand, or none: nothing is held while waiting for one, so launches with common
+/// operands cannot wait for each other in a circle.
+fn tickets<T: Target, E: Launch<T> + ?Sized>(
+    engine: &E,
+    uses: &[Use<'_, T>],
+    wait: bool,
+) -> Result<Tickets<T>, LaunchError> {
+    let stream = engine.stream();
+    loop {
+        let mut tickets = Vec::new();
+        let mut refused = None;
+        for (operand, one) in uses.iter().enumerate() {
+            match one.tensor.ticket(one.access, stream, Patience::None) {
+                // As many as operands, of which the descriptor admitted the number.
+                Ok(ticket) => drop(tickets.push(ticket)),
+                Err(error) => {
+                    refused = Some((operand, one, error));
+                    break;
+                }
+            }
+        }
+        let Some((operand, one, error)) = refused else {
+            return Ok(Tickets(tickets));
+        };
+        drop(tickets);
+        let failed = |error| LaunchError::Operand { operand, error };
+        if !(wait && matches!(error, TensorError::WouldBlock { .. })) {
+            return Err(failed(error));
+        }
+        // Wait for this one alone, let go of it, and try all again.
+        let patience = Patience::Until(None);
+        let ticket = one.tensor.ticket(one.access, stream, patience);
+        drop(ticket.map_err(failed)?);
+    }
+}
+
+/// A command that was launched. Dropping or forgetting it detaches: the engine finishes the work and
+/// drops what it holds.
+#[must_use = "dropping a submission detaches it; call `wait` to learn how it ended"]
+pub struct Submission<'e, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
+    engine: &'e E,
+    sequence: Sequence,
+    target: Option<T>,
+    open: bool,
+}
+
+impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
+    /// Its number on the engine.
+    #[must_use]
+    pub const fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// How it ended, or that it has not; `waker` is woken by the next completion. After `Ready` it has nothing more to say, and
+    /// answers `Ok`.
+    pub fn poll(&mut self, waker: Option<&Waker>) -> Poll<Result<(), Fault>> {
+        if !self.open {
+            return Poll::Ready(Ok(()));
+        }
+        self.engine.poll(self.sequence, waker).map(|completion| {
+            self.open = false;
+            completion.map_or(Ok(()), outcome)
+        })
+    }
+
+    /// Blocks until it has ended.
+    ///
+    /// # Errors
+    /// How it failed.
+    pub fn wait(mut self) -> Result<(), WaitError> {
+        loop {
+            // Sampled before the poll: a completion in between moves it on.
+            let seen = self.engine.completed().epoch();
+            if let Poll::Ready(outcome) = self.poll(None) {
+                return outcome.map_err(WaitError::Fault);
+            }
+            let wake = match &self.target {
+                Some(target) => self.sleep(seen, target.clock()),
+                None => self.sleep(seen, &wharf_sync::NoClock),
+            };
+            if wake == Wake::Never {
+                return Err(WaitError::WouldDeadlock);
+            }
+        }
+    }
+
+    fn sleep<C: Clock>(&self, seen: wharf_sync::Epoch, clock: &C) -> Wake {
+        self.engine.completed().wait(seen, clock, None::<Duration>)
+    }
+
+    /// Takes it back, if it has not started; it then ends with [`Fault::Aborted`].
+    pub fn abort(&self) {
+        self.engine.abort(self.sequence);
+    }
+}
+
+fn outcome<T: Target>(completion: Completion<Tickets<T>>) -> Result<(), Fault> {
+    completion.map(drop).map_err(|refused| refused.error)
+}
+
+impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> Drop for Submission<'_, E, T> {
+    fn drop(&mut self) {
+        if self.open {
+            self.engine.detach(self.sequence);
+        }
+    }
+}
+
+impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> fmt::Debug for Submission<'_, E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submission")
+            .field("sequence", &self.sequence)
+            .field("open", &self.open)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a wait for a submission brought no success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum WaitError {
+    /// It failed.
+    Fault(Fault),
+    /// Under this policy nobody else exists who could finish it. It was detached.
+    WouldDeadlock,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::WouldDeadlock => f.write_str("nobody is left to finish the submission"),
+        }
+    }
+}
+
+impl core::error::Error for WaitError {}
+
+impl From<Fault> for WaitError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}

@@ -1,0 +1,140 @@
+//! What a program chooses once.
+
+use core::fmt;
+
+use wharf_backend::BackendRef;
+use wharf_source::BlockSource;
+use wharf_sync::{Clock, NoClock, SyncPolicy};
+
+use crate::trace::{NoTrace, TraceSink};
+
+/// Everything that tensors need of the program around them, as one type parameter.
+///
+/// The parts are held *by value*: zero-sized on an MCU, counted on a host. So a target costs nothing where
+/// there is one of it, and a test makes as many as it likes.
+///
+/// Most programs need no implementation of their own: see [`Parts`].
+pub trait Target: Clone + 'static {
+    /// How storages are shared.
+    type Policy: SyncPolicy;
+    /// How storages keep the backend of their bytes. Erased (`&'static dyn MemBackend<…> + Sync`,
+    /// `Arc<dyn MemBackend<…> + Send + Sync>`) where a program has several.
+    type Memory: BackendRef<Policy = Self::Policy> + Clone + 'static;
+    /// Where the control block of a storage comes from.
+    type Source: BlockSource + 'static;
+    /// How waits idle, and when they end.
+    type Clock: Clock;
+    /// Who is told.
+    type Trace: TraceSink;
+
+    /// The block source.
+    fn source(&self) -> &Self::Source;
+    /// The clock.
+    fn clock(&self) -> &Self::Clock;
+    /// The trace sink.
+    fn trace(&self) -> &Self::Trace;
+}
+
+/// A target put together from parts.
+///
+/// ```
+/// use wharf_backend::{Heap, MemBackend};
+/// use wharf_source::HeapSource;
+/// use wharf_sync::Unsync;
+/// use wharf_tensor::{Parts, Tensor};
+///
+/// type Sketch = Parts<Heap<Unsync>, HeapSource>;
+/// let target = Sketch::new(HeapSource);
+/// let tensor = Tensor::alloc(&target, &Heap::new(), 16)?;
+/// tensor.write(4, &[1, 2, 3])?;
+/// # Ok::<(), wharf_tensor::TensorError>(())
+/// ```
+pub struct Parts<M, S, C = NoClock, L = NoTrace> {
+    source: S,
+    clock: C,
+    trace: L,
+    memory: core::marker::PhantomData<fn() -> M>,
+}
+
+impl<M, S> Parts<M, S> {
+    /// Without a clock and without a trace.
+    pub const fn new(source: S) -> Self {
+        Self::with(source, NoClock, NoTrace)
+    }
+}
+
+impl<M, S, C, L> Parts<M, S, C, L> {
+    /// With all parts.
+    pub const fn with(source: S, clock: C, trace: L) -> Self {
+        Self {
+            source,
+            clock,
+            trace,
+            memory: core::marker::PhantomData,
+        }
+    }
+}
+
+impl<M, S: Clone, C: Clone, L: Clone> Clone for Parts<M, S, C, L> {
+    fn clone(&self) -> Self {
+        Self::with(self.source.clone(), self.clock.clone(), self.trace.clone())
+    }
+}
+
+impl<M, S, C, L> fmt::Debug for Parts<M, S, C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+impl<M, S, C, L> Target for Parts<M, S, C, L>
+where
+    M: BackendRef + Clone + 'static,
+    S: BlockSource + Clone + 'static,
+    C: Clock + Clone + 'static,
+    L: TraceSink + Clone + 'static,
+{
+    type Policy = M::Policy;
+    type Memory = M;
+    type Source = S;
+    type Clock = C;
+    type Trace = L;
+
+    #[inline]
+    fn source(&self) -> &S {
+        &self.source
+    }
+    #[inline]
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+    #[inline]
+    fn trace(&self) -> &L {
+        &self.trace
+    }
+}
+
+/// The usual target of a hosted program: threads, any backend, the heap for control blocks.
+#[cfg(feature = "std")]
+pub type Hosted = Parts<
+    std::sync::Arc<dyn wharf_backend::MemBackend<Policy = wharf_sync::Blocking> + Send + Sync>,
+    wharf_source::HeapSource,
+    wharf_sync::StdClock,
+>;
+
+#[cfg(feature = "std")]
+impl Hosted {
+    /// With the system's clock.
+    #[must_use]
+    pub fn hosted() -> Self {
+        Self::with(
+            wharf_source::HeapSource,
+            wharf_sync::StdClock::new(),
+            NoTrace,
+        )
+    }
+}
+
+/// The usual target of a firmware: backends in statics, control blocks from a static pool.
+pub type Firmware<P, S, C = NoClock> =
+    Parts<&'static (dyn wharf_backend::MemBackend<Policy = P> + Sync), &'static S, C>;

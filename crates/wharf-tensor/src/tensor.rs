@@ -1,0 +1,233 @@
+//! The tensor: a window on a shared storage.
+
+use core::fmt;
+use core::ops::{Bound, RangeBounds};
+
+use wharf_backend::{MemSpace, Place, Returned, SegmentMut};
+use wharf_engine::{Access, StreamId};
+
+use crate::error::StorageId;
+use crate::storage::{Patience, StorageRef, Ticket};
+use crate::{Target, TensorError};
+
+/// Bytes on a host or a device, shared by whoever holds a clone or a slice.
+///
+/// A tensor is a handle: a counted storage, an offset and a length. It knows no type and no shape. Everything that touches
+/// the bytes goes through the fence of the storage, so host and device never meet there; see the [crate](crate) page.
+///
+/// Slices are anonymous, share the storage and its fence, and cost a count.
+///
+/// ```
+/// # use wharf_backend::Heap;
+/// # use wharf_source::HeapSource;
+/// # use wharf_sync::Unsync;
+/// # use wharf_tensor::{Parts, Tensor};
+/// # let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
+/// let rows = Tensor::alloc(&target, &Heap::new(), 3 * 4)?;
+/// let second = rows.slice(4..8)?;
+/// second.write(0, b"2222")?;
+/// let mut all = [0; 12];
+/// rows.read(0, &mut all)?;
+/// assert_eq!(&all, b"\0\0\0\x002222\0\0\0\0");
+/// # Ok::<(), wharf_tensor::TensorError>(())
+/// ```
+pub struct Tensor<T: Target> {
+    storage: Option<StorageRef<T>>,
+    offset: usize,
+    len: usize,
+}
+
+impl<T: Target> Tensor<T> {
+    /// A tensor without storage. Everything that needs bytes answers [`TensorError::NoStorage`].
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self {
+            storage: None,
+            offset: 0,
+            len: 0,
+        }
+    }
+
+    /// `len` bytes of `memory`: zeros, or on a device that always has values, those.
+    ///
+    /// # Errors
+    /// The memory or the block source refused; whatever was taken until then went back.
+    pub fn alloc(target: &T, memory: &T::Memory, len: usize) -> Result<Self, TensorError> {
+        let segment = SegmentMut::alloc(memory.clone(), len)?.initialised()?;
+        Self::from_segment(target, segment).map_err(|refused| refused.error)
+    }
+
+    /// A tensor over a segment that somebody filled.
+    ///
+    /// # Errors
+    /// The block source refused; the segment comes back.
+    pub fn from_segment(
+        target: &T,
+        segment: SegmentMut<T::Memory>,
+    ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>> {
+        let len = segment.len();
+        match StorageRef::new(target, segment) {
+            Ok(storage) => Ok(Self {
+                storage: Some(storage),
+                offset: 0,
+                len,
+            }),
+            Err((error, segment)) => Err(Returned::new(error, segment)),
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes (a slice of nothing, or no storage).
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it starts in its storage.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Which storage it is a window on.
+    #[must_use]
+    pub fn storage_id(&self) -> Option<StorageId> {
+        self.storage.as_ref().map(StorageRef::id)
+    }
+
+    /// The address space of its bytes.
+    #[must_use]
+    pub fn space(&self) -> Option<MemSpace> {
+        self.storage.as_ref().map(|storage| storage.place().space())
+    }
+
+    /// Device reads and device writes under way on its storage; for reports.
+    #[must_use]
+    pub fn in_flight(&self) -> (u32, u32) {
+        self.storage.as_ref().map_or((0, 0), StorageRef::in_flight)
+    }
+
+    /// A window on this window. Constant time, allocates nothing; an empty one is fine.
+    ///
+    /// # Errors
+    /// The range leaves the tensor, or there is no storage.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, TensorError> {
+        let storage = self.storage()?;
+        let (start, len) = self.bounds(range)?;
+        Ok(Self {
+            storage: Some(storage.clone()),
+            // No wrap: the window lies in the storage.
+            offset: self.offset + start,
+            len,
+        })
+    }
+
+    /// Begins a device access by hand, for a driver that is no [`Engine`](wharf_engine::Engine). Does not wait.
+    ///
+    /// # Errors
+    /// [`TensorError::WouldBlock`] and its kin, or there is no storage.
+    pub fn begin(&self, access: Access, stream: StreamId) -> Result<Ticket<T>, TensorError> {
+        self.ticket(access, stream, Patience::None)
+    }
+
+    pub(crate) fn ticket(
+        &self,
+        access: Access,
+        stream: StreamId,
+        patience: Patience,
+    ) -> Result<Ticket<T>, TensorError> {
+        let storage = self.storage()?.clone();
+        Ticket::begin(storage, stream, access, (self.offset, self.len), patience)
+    }
+
+    /// Where its first byte is: an address, and no more. Using it is up to you, a ticket in hand.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        let place = self.storage.as_ref()?.place();
+        Some(match place {
+            // `wrapping_add` keeps the provenance, and the offset lies in the segment.
+            Place::Host(base) => {
+                let first = base.as_ptr().wrapping_add(self.offset);
+                Place::Host(core::ptr::NonNull::new(first)?)
+            }
+            Place::Device(base) => Place::Device(base.checked_add(self.offset as u64)?),
+        })
+    }
+
+    pub(crate) fn storage(&self) -> Result<&StorageRef<T>, TensorError> {
+        self.storage.as_ref().ok_or(TensorError::NoStorage)
+    }
+
+    /// Start and length of `range` in this tensor.
+    pub(crate) fn bounds(
+        &self,
+        range: impl RangeBounds<usize>,
+    ) -> Result<(usize, usize), TensorError> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => Some(start),
+            Bound::Excluded(&before) => before.checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.checked_add(1),
+            Bound::Excluded(&end) => Some(end),
+            Bound::Unbounded => Some(self.len),
+        };
+        match (start, end) {
+            (Some(start), Some(end)) if start <= end && end <= self.len => Ok((start, end - start)),
+            _ => Err(TensorError::OutOfBounds {
+                offset: start.unwrap_or(usize::MAX),
+                len: start
+                    .zip(end)
+                    .and_then(|(start, end)| end.checked_sub(start))
+                    .unwrap_or(usize::MAX),
+                size: self.len,
+            }),
+        }
+    }
+
+    /// `offset..offset + len`, checked.
+    pub(crate) fn span(&self, offset: usize, len: usize) -> Result<usize, TensorError> {
+        match offset.checked_add(len) {
+            // No wrap: the window lies in the storage.
+            Some(end) if end <= self.len => Ok(self.offset + offset),
+            _ => Err(TensorError::OutOfBounds {
+                offset,
+                len,
+                size: self.len,
+            }),
+        }
+    }
+}
+
+impl<T: Target> Clone for Tensor<T> {
+    /// Another handle to the same bytes.
+    fn clone(&self) -> Self {
+        Self {
+            storage: self.storage.clone(),
+            offset: self.offset,
+            len: self.len,
+        }
+    }
+}
+
+impl<T: Target> Default for Tensor<T> {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl<T: Target> fmt::Debug for Tensor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor")
+            .field("storage", &self.storage)
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .finish()
+    }
+}
