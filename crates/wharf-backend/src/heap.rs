@@ -11,9 +11,9 @@ use core::ptr::NonNull;
 use wharf_source::Census;
 use wharf_sync::SyncPolicy;
 
-use crate::{
-    AllocError, AllocHint, BackendRef, Caps, Erases, Header, HostBackend, MemBackend, Place,
-};
+#[cfg(target_has_atomic = "ptr")]
+use crate::Erases;
+use crate::{AllocError, AllocHint, BackendRef, Caps, Header, HostBackend, MemBackend, Place};
 
 /// What every payload is aligned to.
 const ALIGN: usize = 16;

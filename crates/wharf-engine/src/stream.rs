@@ -25,6 +25,11 @@ impl StreamId {
 #[derive(Debug)]
 pub struct Stream {
     id: StreamId,
+    /// Whether to give it back to the registry, where there is one.
+    #[cfg_attr(
+        not(any(target_has_atomic = "32", feature = "critical-section")),
+        expect(dead_code, reason = "without read-modify-writes there is no registry")
+    )]
     claimed: bool,
 }
 
