@@ -1,1 +1,63 @@
-#![no_std]
+//! A DMA device in software, for hosts: memory of its own, a bounded queue, and a thread that runs kernels on that
+//! memory while the host does something else.
+//!
+//! It behaves like the device that it stands for. The host does not address its memory: bytes get there by
+//! transfer. Work is submitted with the cargo that it keeps alive, runs in order, and completes; a full queue, a
+//! fault, a closed device are values. Programs and tests that run on it run on hardware that keeps the same laws.
+//!
+//! ```
+//! use wharf_backend::SegmentMut;
+//! use wharf_engine::{Command, Descriptor, Engine, KernelFault, Lent, Operand};
+//! use wharf_softdma::{Config, SoftDma};
+//!
+//! // The cargo of this device's submissions is what they use: one segment each.
+//! type Buffer = SegmentMut<std::sync::Arc<wharf_softdma::Channel>>;
+//! let device = SoftDma::<Buffer>::open(Config::new(1 << 20).named("npu0"))?;
+//!
+//! let buffer = SegmentMut::alloc(device.channel(), 4)?.init_from(&[1, 2, 3, 4])?;
+//! assert!(buffer.host().is_err(), "the host does not address it");
+//!
+//! let double = Command::Kernel(|operands| {
+//!     let [Lent::Write(bytes)] = operands else { return Err(KernelFault(1)) };
+//!     bytes.iter_mut().for_each(|byte| *byte *= 2);
+//!     Ok(())
+//! });
+//! let descriptor = Descriptor::new(double, &[Operand::write(buffer.place(), buffer.len())])?;
+//! // SAFETY: the operand is the cargo: initialised, and out of anybody's reach until it comes back.
+//! let sequence = unsafe { device.submit(descriptor, buffer) }?;
+//!
+//! let buffer = device.wait(sequence)??;
+//! let mut bytes = [0; 4];
+//! buffer.read(0, &mut bytes)?;
+//! assert_eq!(bytes, [2, 4, 6, 8]);
+//!
+//! let ledger = device.channel().ledger();
+//! assert_eq!((ledger.bytes_in, ledger.bytes_out, ledger.segments), (4, 4, 1));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! Tensors submit without `unsafe`, through the safe front of `wharf-tensor`.
+//!
+//! # What it does not do
+//! Transfers do not go through the queue and cost no bus: the calling CPU copies, through a window that only the
+//! transfer functions have. Kernels run on one CPU thread per device. There is no cache between host and device,
+//! so nothing needs maintenance. Memory is not scrubbed between segments. Where panics abort, a kernel's panic aborts.
+//!
+//! This crate needs `std`; it has no features.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+
+mod activity;
+mod arena;
+mod channel;
+mod device;
+mod engine;
+mod error;
+mod ledger;
+mod ranges;
+
+pub use activity::Stats;
+pub use channel::Channel;
+pub use device::{Config, SoftDma};
+pub use error::{OpenError, WaitError};
+pub use ledger::Ledger;

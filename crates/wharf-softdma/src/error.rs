@@ -1,0 +1,101 @@
+//! What can go wrong, with the numbers.
+
+use core::fmt;
+use std::io;
+
+use wharf_engine::{Sequence, TooManyStreams};
+
+/// Why a device was not opened. Nothing is left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A device has at least one byte of memory.
+    NoMemory,
+    /// No allocation of this host is ever that large.
+    TooLarge {
+        /// Bytes asked.
+        requested: usize,
+        /// Bytes that a device has at most.
+        max: usize,
+    },
+    /// The host's heap refused the device's memory.
+    Memory {
+        /// Bytes asked.
+        requested: usize,
+    },
+    /// All device addresses were given to other devices of this program; they are not used again.
+    NoAddresses {
+        /// Bytes asked.
+        requested: usize,
+    },
+    /// Every stream of the program is claimed.
+    Streams(TooManyStreams),
+    /// The system refused the worker thread.
+    Worker {
+        /// Its reason.
+        kind: io::ErrorKind,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory => f.write_str("a device needs at least one byte of memory"),
+            Self::TooLarge { requested, max } => write!(
+                f,
+                "{requested} bytes of device memory asked, a device of this host has at most {max}"
+            ),
+            Self::Memory { requested } => {
+                write!(
+                    f,
+                    "the heap refused {requested} bytes for the device's memory"
+                )
+            }
+            Self::NoAddresses { requested } => {
+                write!(f, "no device addresses are left for {requested} bytes")
+            }
+            Self::Streams(error) => error.fmt(f),
+            Self::Worker { kind } => write!(f, "the system refused the worker thread: {kind}"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Streams(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<TooManyStreams> for OpenError {
+    fn from(error: TooManyStreams) -> Self {
+        Self::Streams(error)
+    }
+}
+
+/// Why there is nothing to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The wait would be for its own caller: a kernel, a cargo that lands, or a waker, on the device's thread (or on
+    /// one that aborts or closes). It would never end.
+    Inside,
+    /// The completion was taken, detached, or there never was such a submission.
+    Unknown {
+        /// What was waited for.
+        sequence: Sequence,
+    },
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inside => f.write_str("the device cannot wait for itself"),
+            Self::Unknown { sequence } => write!(f, "nobody can wait for submission {sequence}"),
+        }
+    }
+}
+
+impl core::error::Error for WaitError {}

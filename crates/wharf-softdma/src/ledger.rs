@@ -1,0 +1,48 @@
+//! What a channel holds and what moved, for people.
+
+use core::fmt;
+
+use wharf_backend::Census;
+
+/// A snapshot of a [`Channel`](crate::Channel)'s books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ledger {
+    /// Bytes, in whole granules of 64: what is really taken.
+    pub census: Census,
+    /// Live segments.
+    pub segments: usize,
+    /// Most that were ever alive at once.
+    pub segments_peak: usize,
+    /// Bytes of the largest segment that could be vended now. Well below what is free: the memory is fragmented.
+    pub largest_free: usize,
+    /// Segments vended.
+    pub allocations: u64,
+    /// Segments given back.
+    pub frees: u64,
+    /// Bytes that transfers moved to the device.
+    pub bytes_in: u64,
+    /// Bytes that transfers moved from the device.
+    pub bytes_out: u64,
+    /// Bytes that were set without being moved there.
+    pub bytes_filled: u64,
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; {} segments live, peak {}, {} allocated, {} freed, largest free {} bytes; \
+             {} bytes moved in, {} out, {} filled",
+            self.census,
+            self.segments,
+            self.segments_peak,
+            self.allocations,
+            self.frees,
+            self.largest_free,
+            self.bytes_in,
+            self.bytes_out,
+            self.bytes_filled,
+        )
+    }
+}
