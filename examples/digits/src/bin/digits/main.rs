@@ -59,10 +59,7 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
     let bar = ProgressBar::new(tests.lend().count() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} images")?);
 
-    let device = SoftDma::<Tickets<Hosted>>::open(Config {
-        memory: options.memory,
-        ..Config::default()
-    })?;
+    let device = SoftDma::<Tickets<Hosted>>::open(Config::new(options.memory))?;
     let channel = device.channel();
     let memory = Arc::clone(&channel) as _;
     let score = digits::run(
@@ -81,7 +78,16 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
         leaked_segments: ledger.segments,
     };
     eprint!("{}", summary(&score));
-    eprintln!("device memory     {ledger}");
+    eprintln!("channel softdma   {}", ledger.census);
+    eprintln!(
+        "segments          {} live, peak {}; {} allocated, {} freed",
+        ledger.segments, ledger.segments_peak, ledger.allocations, ledger.frees
+    );
+    // The device counts for itself what crossed; the program must not tell otherwise.
+    let crossed = (ledger.bytes_in, ledger.bytes_out);
+    if crossed != (score.bytes_to_device, score.bytes_from_device) {
+        return Err(format!("the device counts {crossed:?} bytes in and out").into());
+    }
     if options.json {
         println!(
             "{}",
