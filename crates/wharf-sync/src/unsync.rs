@@ -86,9 +86,8 @@ unsafe impl Count for UnsyncCount {
         if count == 1 {
             return true;
         }
-        if count < Self::LIMIT {
-            self.0.set(count - 1);
-        }
+        // Without a branch: one less, or nothing less where it is saturated.
+        self.0.set(count - u32::from(count < Self::LIMIT));
         false
     }
     #[inline]
