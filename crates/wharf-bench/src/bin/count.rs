@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
         type Target = Parts<&'static Pool<Critical>, HeapSource>;
         static POOL: Pool<Critical> = StaticPool::new();
         let target = Target::new(HeapSource);
-        let tensor = Tensor::alloc(&target, &&POOL, 64).expect("a slot");
+        let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
         let stream = wharf_engine::Stream::claim().expect("a stream");
         let tensor = black_box(&tensor);
         for _ in 0..times {
@@ -100,7 +100,7 @@ const CASES: &[Case] = &[
         type Target = Parts<&'static Pool<Critical>, HeapSource>;
         static POOL: Pool<Critical> = StaticPool::new();
         let target = Target::new(HeapSource);
-        let tensor = Tensor::alloc(&target, &&POOL, 64).expect("a slot");
+        let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
         let tensor = black_box(&tensor);
         for _ in 0..times {
             let _ = black_box(tensor.write(0, black_box(&[1; 64])));
