@@ -65,6 +65,10 @@ impl AllocHint {
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
 /// * Moving the backend is allowed only while none of its segments is alive; handles prevent it by
 ///   holding it through a [`BackendRef`](crate::BackendRef).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory that vends segments",
+    note = "the backends of wharf-backend are `StaticPool`, `PoolBackend` and `Heap` (feature `alloc`); for memory of your own implement `MemBackend`"
+)]
 pub unsafe trait MemBackend {
     /// How its counters and its lists are protected.
     type Policy: SyncPolicy;

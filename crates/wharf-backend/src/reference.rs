@@ -28,6 +28,10 @@ use crate::MemBackend;
 /// * `backend` refers to the same backend for as long as the value lives, wherever it is moved.
 /// * A bit copy of the value may be used through a shared reference while the value lives, from every
 ///   thread that `Self: Sync` allows.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reference to a backend",
+    note = "a handle keeps its backend by `&pool`, by `&'static` or by `Arc` (feature `alloc`); the heap, `Heap`, is its own reference"
+)]
 pub unsafe trait BackendRef: Sized {
     /// The policy of the backend.
     type Policy: SyncPolicy;
@@ -64,6 +68,10 @@ unsafe impl<B: MemBackend + ?Sized> BackendRef for Arc<B> {
 /// # Safety
 /// `erase` refers to the same backend as its argument did, and keeps it as long. (So the policy is the same too; it is not
 /// a bound here, because two such bounds on one type would not be told apart.)
+#[diagnostic::on_unimplemented(
+    message = "`{R}` does not become `{Self}`",
+    note = "a reference becomes itself; `&'b B` becomes `&'b dyn MemBackend<Policy = P>`, with `+ Sync` where `B` is; `Arc<B>` becomes `Arc<dyn MemBackend<Policy = P> + Send + Sync>`; `P` stays the policy of `B`"
+)]
 pub unsafe trait Erases<R: BackendRef>: BackendRef {
     /// Forgets the type.
     fn erase(reference: R) -> Self;

@@ -24,6 +24,10 @@ use core::marker::PhantomData;
 /// const TALLY: Tally<Unsync> = Tally::new();
 /// assert_eq!(TALLY.0.with(Cell::get), 0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no constant to start from",
+    note = "a policy need not have constants: in code for any policy demand this `ConstInit` of the caller, or construct at run time (`Lock::new`, `StaticPool::fresh`, `SlotControl::new`)"
+)]
 pub trait ConstInit {
     /// The initial value.
     const INIT: Self;

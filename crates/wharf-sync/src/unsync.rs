@@ -5,6 +5,7 @@
 )]
 
 use core::cell::{Cell, RefCell};
+use core::fmt;
 use core::marker::PhantomData;
 use core::task::Waker;
 use core::time::Duration;
@@ -32,96 +33,119 @@ unsafe impl SyncPolicy for Unsync {
     }
 }
 
+/// A condition that nothing meets. It is there for its message: without it, the compiler would name the cells inside, and
+/// recommend `std::sync::RwLock`.
+#[diagnostic::on_unimplemented(
+    message = "memory under the policy `Unsync` stays with the context that made it",
+    label = "this would share it with another thread or interrupt, or send it there",
+    note = "name another policy where the pool, heap or target is named: `Critical` (interrupts and threads) or `Blocking` (threads)"
+)]
+trait MayCross {}
+
+/// A value that one context owns: never `Sync`, whatever it is; `Send` as it is.
+struct Own<T, P = Unsync> {
+    value: T,
+    policy: PhantomData<P>,
+}
+
+// SAFETY: never applies: nothing is `MayCross`.
+unsafe impl<T, P: MayCross> Sync for Own<T, P> {}
+
+impl<T> Own<T> {
+    const fn new(value: T) -> Self {
+        Self {
+            value,
+            policy: PhantomData,
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Own<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
 /// The lock of [`Unsync`]: the value.
 #[derive(Debug)]
-pub struct UnsyncLock<T> {
-    value: T,
-    // Not `Sync`, whatever `T` is; `Send` as `T` is.
-    _owned: PhantomData<Cell<()>>,
-}
+pub struct UnsyncLock<T>(Own<T>);
 
 // SAFETY: not `Sync`.
 unsafe impl<T> Lock<T> for UnsyncLock<T> {
     fn new(value: T) -> Self {
-        Self {
-            value,
-            _owned: PhantomData,
-        }
+        Self(Own::new(value))
     }
     #[inline]
     fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R {
-        section(&self.value)
+        section(&self.0.value)
     }
     fn get_mut(&mut self) -> &mut T {
-        &mut self.value
+        &mut self.0.value
     }
 }
 
 impl<T: ConstInit> ConstInit for UnsyncLock<T> {
-    const INIT: Self = Self {
-        value: T::INIT,
-        _owned: PhantomData,
-    };
+    const INIT: Self = Self(Own::new(T::INIT));
 }
 
 /// The counter of [`Unsync`]: a cell.
 #[derive(Debug)]
-pub struct UnsyncCount(Cell<u32>);
+pub struct UnsyncCount(Own<Cell<u32>>);
 
 // SAFETY: not `Sync`; one context counts, one step at a time.
 unsafe impl Count for UnsyncCount {
     fn new(count: u32) -> Self {
-        Self(Cell::new(count))
+        Self(Own::new(Cell::new(count)))
     }
     #[inline]
     fn increment(&self) {
-        let count = self.0.get();
+        let count = self.0.value.get();
         if count < Self::LIMIT {
-            self.0.set(count + 1);
+            self.0.value.set(count + 1);
         }
     }
     #[inline]
     fn decrement(&self) -> bool {
-        let count = self.0.get();
+        let count = self.0.value.get();
         if count == 1 {
             return true;
         }
         // Without a branch: one less, or nothing less where it is saturated.
-        self.0.set(count - u32::from(count < Self::LIMIT));
+        self.0.value.set(count - u32::from(count < Self::LIMIT));
         false
     }
     #[inline]
     fn is_unique(&self) -> bool {
-        self.0.get() == 1
+        self.0.value.get() == 1
     }
     fn get(&self) -> u32 {
-        self.0.get()
+        self.0.value.get()
     }
 }
 
 impl ConstInit for UnsyncCount {
-    const INIT: Self = Self(Cell::new(0));
+    const INIT: Self = Self(Own::new(Cell::new(0)));
 }
 
 /// The state word of [`Unsync`]: a cell.
 #[derive(Debug)]
-pub struct UnsyncWord(Cell<u32>);
+pub struct UnsyncWord(Own<Cell<u32>>);
 
 // SAFETY: not `Sync`.
 unsafe impl Word for UnsyncWord {
     fn new(value: u32) -> Self {
-        Self(Cell::new(value))
+        Self(Own::new(Cell::new(value)))
     }
     #[inline]
     fn load(&self) -> u32 {
-        self.0.get()
+        self.0.value.get()
     }
     #[inline]
     fn update(&self, mut step: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32> {
-        let before = self.0.get();
+        let before = self.0.value.get();
         match step(before) {
             Some(after) => {
-                self.0.set(after);
+                self.0.value.set(after);
                 Ok(before)
             }
             None => Err(before),
@@ -130,12 +154,15 @@ unsafe impl Word for UnsyncWord {
 }
 
 impl ConstInit for UnsyncWord {
-    const INIT: Self = Self(Cell::new(0));
+    const INIT: Self = Self(Own::new(Cell::new(0)));
 }
 
 /// The event of [`Unsync`]: nobody blocks on it, but tasks of one executor may await it.
 #[derive(Debug)]
-pub struct UnsyncEvent {
+pub struct UnsyncEvent(Own<Happenings>);
+
+#[derive(Debug)]
+struct Happenings {
     epoch: Cell<u32>,
     wakers: RefCell<WakerSet<1>>,
 }
@@ -146,7 +173,7 @@ unsafe impl Event for UnsyncEvent {
         Self::INIT
     }
     fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.get())
+        Epoch(self.0.value.epoch.get())
     }
     fn wait<C: Clock + ?Sized>(&self, seen: Epoch, _: &C, _: Option<Duration>) -> Wake {
         if self.epoch() == seen {
@@ -156,15 +183,16 @@ unsafe impl Event for UnsyncEvent {
         }
     }
     fn notify(&self) {
-        self.epoch.set(self.epoch.get().wrapping_add(1));
+        let Happenings { epoch, wakers } = &self.0.value;
+        epoch.set(epoch.get().wrapping_add(1));
         // Taken out first: a waker may run its task, and the task may come back here.
-        let woken = self.wakers.borrow_mut().take();
+        let woken = wakers.borrow_mut().take();
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
         // Cloned before the borrow and woken after it, because both run code that is not ours.
         let waker = waker.clone();
-        let displaced = self.wakers.borrow_mut().insert(waker);
+        let displaced = self.0.value.wakers.borrow_mut().insert(waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }
@@ -172,10 +200,10 @@ unsafe impl Event for UnsyncEvent {
 }
 
 impl ConstInit for UnsyncEvent {
-    const INIT: Self = Self {
+    const INIT: Self = Self(Own::new(Happenings {
         epoch: Cell::new(0),
         wakers: RefCell::new(WakerSet::new()),
-    };
+    }));
 }
 
 #[cfg(test)]
