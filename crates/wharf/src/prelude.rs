@@ -1,0 +1,38 @@
+//! What nearly every program names: `use wharf::prelude::*;`.
+//!
+//! It follows the features: a policy, a backend or a device is here where its feature is on. Errors, descriptors and
+//! what only the author of a backend or an engine needs are in the modules.
+
+#[doc(no_inline)]
+pub use crate::backend::{
+    AllocError, BackendExt, MemBackend, PoolBackend, SegmentMut, SlotControl, StaticPool, Uninit,
+};
+#[doc(no_inline)]
+pub use crate::engine::{Command, CpuEngine, Engine, KernelFault, Lent, Stream};
+#[doc(no_inline)]
+pub use crate::segment::{Segment, View};
+#[doc(no_inline)]
+pub use crate::source::{Census, StaticPoolSource};
+#[doc(no_inline)]
+pub use crate::sync::{SyncPolicy, Unsync};
+#[doc(no_inline)]
+pub use crate::tensor::{Firmware, Launch, Parts, Target, Tensor, TensorError, Tickets};
+
+#[cfg(feature = "alloc")]
+#[doc(no_inline)]
+pub use crate::{backend::Heap, source::HeapSource};
+
+#[cfg(feature = "critical-section")]
+#[doc(no_inline)]
+pub use crate::sync::Critical;
+
+#[cfg(feature = "std")]
+#[doc(no_inline)]
+pub use crate::{
+    sync::{Blocking, StdClock},
+    tensor::Hosted,
+};
+
+#[cfg(feature = "softdma")]
+#[doc(no_inline)]
+pub use crate::softdma::SoftDma;
