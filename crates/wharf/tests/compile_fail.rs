@@ -1,6 +1,9 @@
 //! Programs that misuse the library, each of which the compiler must refuse with the message on file; and, beside each
 //! group, the program that does the same thing the right way.
 //!
+//! A message changes with the signatures that it quotes: `TRYBUILD=overwrite cargo test -p wharf --features
+//! std,critical-section --test compile_fail` writes it anew. Read the difference as a user would.
+//!
 //! `docs/refusals.md` is for the users who meet such a message, so it is held to the files.
 
 use std::collections::BTreeMap;

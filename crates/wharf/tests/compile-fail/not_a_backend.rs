@@ -2,6 +2,8 @@
 //! Instead: make a pool of them: `PoolBackend::new(&mut bytes, …)`.
 
 use wharf::prelude::*;
+// The compiler lists the backends that it sees: the same, whatever the features.
+use wharf_softdma as _;
 
 fn send(_: SegmentMut<&[u8; 64]>) {}
 
