@@ -17,7 +17,8 @@ use common::{
 use wharf_backend::{AllocError, BackendExt, DeviceAddress, MemBackend, Place, SegmentMut};
 use wharf_backend::{Returned, TransferError};
 use wharf_engine::{
-    Cargo, Command, Descriptor, Engine, Fault, KernelFault, Lent, Operand, StreamId, SubmitError,
+    Cargo, Command, Descriptor, Engine, Fault, KernelFault, Lent, Operand, Sequence, StreamId,
+    SubmitError,
 };
 use wharf_softdma::Channel;
 use wharf_softdma::{Config, Ledger, OpenError, SoftDma, Stats, WaitError};
@@ -439,6 +440,7 @@ enum Doing {
     DropsLanding,
     ClosesLanding,
     DrainsLanding,
+    WaitsLanding(Sequence),
 }
 
 impl Cargo for Owner {
@@ -449,6 +451,10 @@ impl Cargo for Owner {
             (Doing::DrainsLanding, Some(device)) => {
                 let drained = device.drain();
                 self.tell.send(drained.err()).expect("the test listens");
+            }
+            (Doing::WaitsLanding(other), Some(device)) => {
+                let waited = device.wait(other).map(drop);
+                self.tell.send(waited.err()).expect("the test listens");
             }
             _ => {}
         }
@@ -520,18 +526,15 @@ fn a_wait_for_oneself_is_an_error() {
     };
     let running = submit(&*device, stop, &[], owner(None, Doing::Nothing)).unwrap();
     started.wait();
-    let itself = Some(Arc::clone(&device));
-    let queued = submit(&*device, NOTHING, &[], owner(itself, Doing::DrainsLanding)).unwrap();
-    device.abort(queued);
-    assert_eq!(told.recv().unwrap(), Some(WaitError::Inside));
-    assert_eq!(
-        device
-            .wait(queued)
-            .unwrap()
-            .map_err(|lost| lost.error)
-            .err(),
-        Some(Fault::Aborted)
-    );
+    for doing in [Doing::DrainsLanding, Doing::WaitsLanding(running)] {
+        let itself = owner(Some(Arc::clone(&device)), doing);
+        let queued = submit(&*device, NOTHING, &[], itself).unwrap();
+        device.abort(queued);
+        assert_eq!(told.recv().unwrap(), Some(WaitError::Inside));
+        let aborted = device.wait(queued).unwrap().map_err(|lost| lost.error);
+        assert_eq!(aborted.err(), Some(Fault::Aborted));
+        assert_eq!(told.recv().unwrap(), None);
+    }
     release.wait();
     device.drain().unwrap();
     assert!(device.wait(running).unwrap().is_ok());
