@@ -175,8 +175,9 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
             .max(1)
             .checked_next_multiple_of(align)
             .ok_or(PoolError::StrideOverflow { payload, align })?;
-        let lost = slab.as_ptr().addr().wrapping_neg() & (align - 1);
-        let fitting = slab.len().saturating_sub(lost) / stride;
+        // Never more than there are, so that an error does not report more lost than lent.
+        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
+        let fitting = (slab.len() - lost) / stride;
         let count = fitting.min(control.len()).min(u32::MAX as usize - 1);
         if count == 0 {
             return Err(PoolError::NoSlot {
