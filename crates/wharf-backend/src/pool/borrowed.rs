@@ -157,7 +157,8 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
     /// Carves `slab` into slots of `payload` bytes aligned to `align`: as many as fit and as
     /// `control` has blocks for.
     ///
-    /// The slab's own alignment does not matter; up to `align - 1` bytes at its start are skipped.
+    /// The slab's own alignment does not matter; up to `align - 1` bytes at its start are skipped. What a
+    /// control block held before does not matter either: it is written before it is read.
     ///
     /// # Errors
     /// The alignment is no power of two, a sum wraps, or not one slot fits; each with the numbers.
@@ -186,10 +187,6 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
                 stride,
                 control: control.len(),
             });
-        }
-        for slot in control.iter_mut() {
-            // A control block may come from a pool that was dropped with forgotten segments.
-            *slot = SlotControl::new();
         }
         let base = NonNull::from(slab).cast::<u8>();
         #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
