@@ -183,22 +183,31 @@ fn a_kernel_that_panics_takes_no_slot_with_it() {
 #[test]
 fn a_panic_belongs_to_its_own_submission() {
     static ENGINE: LazyLock<CpuEngine<Critical, Tag, 4>> = LazyLock::new(engine);
-    static INNER: Mutex<Option<Sequence>> = Mutex::new(None);
+    static INNER: Mutex<Vec<Sequence>> = Mutex::new(Vec::new());
     let outer = catch_unwind(|| {
         submit(
             &*ENGINE,
             kernel(|_| {
-                let inner = submit(&*ENGINE, kernel(|_| panic!("on purpose")), Tag(2));
-                *INNER.lock().unwrap() = inner.ok();
+                let panics = submit(&*ENGINE, kernel(|_| panic!("on purpose")), Tag(2));
+                let behind = submit(&*ENGINE, kernel(|_| Ok(())), Tag(3));
+                INNER
+                    .lock()
+                    .unwrap()
+                    .extend([panics, behind].map(Result::unwrap));
                 Ok(())
             }),
             Tag(1),
         )
     });
     assert!(outer.is_err());
-    let inner = INNER.lock().unwrap().unwrap();
+    let inner = INNER.lock().unwrap().clone();
+    // Whoever ran has left, so asking for the one behind runs it.
+    assert_eq!(ENGINE.poll(inner[1], None), Poll::Ready(Some(Ok(Tag(3)))));
     let panicked = Returned::new(Fault::Panicked, Tag(2));
-    assert_eq!(ENGINE.poll(inner, None), Poll::Ready(Some(Err(panicked))));
+    assert_eq!(
+        ENGINE.poll(inner[0], None),
+        Poll::Ready(Some(Err(panicked)))
+    );
     assert_eq!(ENGINE.in_use(), 0, "nobody knows the number of the outer");
 }
 

@@ -312,7 +312,9 @@ fn the_last_holder_drops_the_reference_and_only_that_one() {
     assert_eq!(Arc::strong_count(&counted), 2);
     let unique = second.try_mut().unwrap();
     assert_eq!(Arc::strong_count(&counted), 2, "thawed with it");
-    drop(unique);
+    let last = Segment::from(unique).clone();
+    assert_eq!(Arc::strong_count(&counted), 2, "and frozen again");
+    drop(last);
     assert_eq!(Arc::strong_count(&counted), 1);
     assert_eq!(counted.census().in_use, 0);
 }
