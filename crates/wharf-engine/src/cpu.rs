@@ -11,8 +11,8 @@ use wharf_backend::{Place, Returned};
 use wharf_sync::{Event, SyncPolicy};
 
 use crate::{
-    Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault,
-    Lent, MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
+    Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Lent,
+    MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
 };
 
 /// Runs descriptors inline, on the context that submits: no thread, no heap, no hardware.
@@ -139,12 +139,12 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
 /// be written are accessed by nobody else, until the return.
 ///
 /// # Errors
-/// The kernel's fault. (A device place is answered as a fault of code `u32::MAX`: it cannot be touched.)
+/// The kernel's fault, or the operand that is no host memory.
 pub unsafe fn run_on_host(descriptor: &Descriptor) -> Result<(), Fault> {
     let mut lent = Vec::<Lent<'_>, MAX_OPERANDS>::new();
-    for operand in descriptor.operands() {
+    for (index, operand) in descriptor.operands().iter().enumerate() {
         let Place::Host(base) = operand.place else {
-            return Err(Fault::Kernel(KernelFault(u32::MAX)));
+            return Err(Fault::Unreachable { operand: index });
         };
         let (base, len) = (base.as_ptr(), operand.len);
         let bytes = match operand.access {

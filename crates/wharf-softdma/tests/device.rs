@@ -315,7 +315,7 @@ fn a_cargo_that_panics_is_contained_and_counted() {
 }
 
 #[test]
-fn a_waker_that_panics_closes_the_device_and_leaves_nobody_waiting() {
+fn a_waker_that_panics_harms_nobody_else() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -331,11 +331,9 @@ fn a_waker_that_panics_closes_the_device_and_leaves_nobody_waiting() {
     assert!(device.poll(running, Some(&waker)).is_pending());
     release.wait();
     assert!(device.wait(running).unwrap().is_ok());
-    let closed = device.wait(queued).unwrap().unwrap_err();
-    assert_eq!(closed.error, Fault::Closed);
+    assert!(device.wait(queued).unwrap().is_ok());
     device.drain().unwrap();
-    assert!(device.is_closed() && device.channel().is_closed());
-    device.close();
+    assert!(!device.is_closed());
 }
 
 #[test]
