@@ -168,6 +168,38 @@ fn submitter_poller_and_runner_are_three() {
 }
 
 #[test]
+fn two_runners_run_one_at_a_time() {
+    /// What the descriptors work on: one at a time, so they need no lock.
+    struct Bench(UnsafeCell<u32>);
+    // SAFETY: the cell is what is under test; loom checks every access to it.
+    unsafe impl Sync for Bench {}
+    // SAFETY: as above.
+    unsafe impl Send for Bench {}
+
+    model(|| {
+        let shared = Arc::new((Dock::<2>::new(), Bench(UnsafeCell::new(0))));
+        let (dock, bench) = &*shared;
+        for _ in 0..2 {
+            dock.queue.detach(dock.push().ok().unwrap());
+        }
+        let run = |(dock, bench): &(Arc<Dock<2>>, Bench)| {
+            while let Some(job) = dock.queue.next() {
+                // SAFETY: one job exists at a time; loom checks.
+                bench.0.with_mut(|bench| unsafe { *bench += 1 });
+                job.finish(Ok(()));
+            }
+        };
+        let there = Arc::clone(&shared);
+        let other = thread::spawn(move || run(&there));
+        run(&shared);
+        other.join().unwrap();
+        // SAFETY: the other runner has ended; loom checks.
+        assert_eq!(bench.0.with(|bench| unsafe { *bench }), 2);
+        dock.check(2);
+    });
+}
+
+#[test]
 fn a_detached_one_frees_its_slot_whenever_it_is_detached() {
     model(|| {
         let dock = Dock::<1>::new();

@@ -108,6 +108,29 @@ fn a_thawed_segment_has_seen_the_reads_of_others_end() {
 }
 
 #[test]
+fn a_segment_thaws_in_the_end() {
+    model(|| {
+        let (pool, mut segment, bytes) = start();
+        let there = (segment.clone(), Arc::clone(&bytes));
+        let other = thread::spawn(move || {
+            there.1.read();
+            drop(there.0);
+        });
+        let unique = loop {
+            match segment.try_mut() {
+                Ok(unique) => break unique,
+                Err(shared) => segment = shared,
+            }
+            thread::yield_now();
+        };
+        bytes.write();
+        drop(unique);
+        other.join().unwrap();
+        home(&pool);
+    });
+}
+
+#[test]
 fn only_one_of_two_threads_thaws() {
     model(|| {
         let (pool, segment, bytes) = start();

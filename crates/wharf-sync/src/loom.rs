@@ -93,8 +93,8 @@ unsafe impl Event for LoomEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        let waker = waker.clone();
-        let displaced = self.state.lock().unwrap().1.insert(waker);
+        let mut waker = Some(waker.clone());
+        let displaced = self.state.lock().unwrap().1.insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }
