@@ -504,7 +504,7 @@ fn a_segment_erased_on_its_way_keeps_its_bytes_and_its_backend() {
     assert_eq!(Arc::strong_count(&counted), 1);
     assert_eq!(counted.census().in_use, 0);
 
-    let heap = SegmentMut::alloc(Heap::<Blocking>::new(), 3).unwrap();
+    let heap = SegmentMut::alloc(Arc::new(Heap::<Blocking>::new()), 3).unwrap();
     let erased = heap.init_from(b"abc").unwrap().erase::<Arc<ErasedBoth>>();
     assert_eq!(erased.host().unwrap(), b"abc");
     assert_eq!(erased.backend().name(), "heap");

@@ -269,7 +269,14 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
     /// Completes the descriptor in slot `index`. If it `ran`, the runner is free in the same step: whoever the
     /// completion wakes may run the next one, and perhaps nobody else will.
     fn land(&self, index: usize, mut cargo: C, outcome: Result<(), Fault>, ran: bool) {
+        // `landed` is foreign code and may panic.
+        let slot = Landing {
+            queue: self,
+            index,
+            ran,
+        };
         cargo.landed(outcome);
+        core::mem::forget(slot);
         let completion = match outcome {
             Ok(()) => Ok(cargo),
             Err(fault) => Err(Returned::new(fault, cargo)),
@@ -296,6 +303,27 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         });
         drop(unwanted);
         self.completed.notify();
+    }
+}
+
+/// A slot whose cargo is landing. Dropped only when that panics: the cargo is lost, the slot and the runner are not.
+struct Landing<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'q DescriptorQueue<P, C, SLOTS>,
+    index: usize,
+    ran: bool,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Landing<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.queue.state.with(|state| {
+            if self.ran {
+                state.running.set(false);
+            }
+            if let Some(slot) = state.slots.get(self.index) {
+                slot.stage.set(Stage::Free);
+            }
+        });
+        self.queue.completed.notify();
     }
 }
 

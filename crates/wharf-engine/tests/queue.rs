@@ -379,3 +379,34 @@ fn a_completion_wakes_and_a_taken_one_leaves_no_waker_behind() {
     assert_eq!(woken(), 1, "ready at once: it did not ask to be woken");
     assert!(dock.poll(other).is_ready());
 }
+
+/// Panics when it lands.
+struct Rocky;
+
+impl Cargo for Rocky {
+    fn landed(&mut self, _: Result<(), Fault>) {
+        panic!("on the rocks, for a test");
+    }
+}
+
+#[test]
+fn cargo_that_panics_while_it_lands_takes_neither_slot_nor_runner_with_it() {
+    let queue = DescriptorQueue::<Unsync, Rocky, 1>::new();
+    for ran in [true, false] {
+        let sequence = queue.push(nothing(), Rocky).map_err(|r| r.error).unwrap();
+        let rocks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            if ran {
+                queue.next().unwrap().finish(Ok(()));
+            } else {
+                queue.abort(sequence);
+            }
+        }));
+        assert!(rocks.is_err());
+        assert_eq!(queue.in_use(), 0);
+        assert!(matches!(queue.poll(sequence, None), Poll::Ready(None)));
+    }
+    // The runner is free: the next one can be taken.
+    queue.push(nothing(), Rocky).map_err(|r| r.error).unwrap();
+    let job = queue.next().expect("nobody runs");
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(job))).is_err());
+}
