@@ -85,8 +85,8 @@ unsafe impl<R: BackendRef> Erases<R> for R {
 }
 
 // SAFETY: unsizing keeps the referent.
-unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B>
-    for &'b (dyn MemBackend<Policy = B::Policy> + 'b)
+unsafe impl<'b, 'o: 'b, B: MemBackend + 'o> Erases<&'b B>
+    for &'b (dyn MemBackend<Policy = B::Policy> + 'o)
 {
     fn erase(reference: &'b B) -> Self {
         reference
@@ -94,8 +94,8 @@ unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B>
 }
 
 // SAFETY: unsizing keeps the referent.
-unsafe impl<'b, B: MemBackend + Sync + 'b> Erases<&'b B>
-    for &'b (dyn MemBackend<Policy = B::Policy> + Sync + 'b)
+unsafe impl<'b, 'o: 'b, B: MemBackend + Sync + 'o> Erases<&'b B>
+    for &'b (dyn MemBackend<Policy = B::Policy> + Sync + 'o)
 {
     fn erase(reference: &'b B) -> Self {
         reference

@@ -190,9 +190,9 @@ unsafe impl Event for UnsyncEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        // Cloned before the borrow and woken after it, because both run code that is not ours.
-        let waker = waker.clone();
-        let displaced = self.0.value.wakers.borrow_mut().insert(waker);
+        // Cloned before the borrow, woken and dropped after it, because each runs code that is not ours.
+        let mut waker = Some(waker.clone());
+        let displaced = self.0.value.wakers.borrow_mut().insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }

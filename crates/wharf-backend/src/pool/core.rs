@@ -1,11 +1,12 @@
 //! The pool's algorithm, once, for slabs that are lent and slabs that are built in.
 //!
 //! Invariants of a [`Slots`]:
-//! 1. `headers` points to `count` headers, which the pool owns and which start out parked;
+//! 1. `headers` points to `count` headers, which the pool owns;
 //! 2. `base` points to `count` payloads `stride` bytes apart, each at least `payload` bytes long, which the pool owns;
 //! 3. `free` is the lock of this pool alone. A header below its carve mark is either *live* (count not zero; it
 //!    belongs to the handles) or *parked* (count zero; its note is the free list's link). It turns from one to the
-//!    other only under the lock.
+//!    other only under the lock. One at or above the mark was never vended by this pool, holds whatever an earlier
+//!    pool left in it, and is not read.
 #![allow(
     unsafe_code,
     reason = "reads and writes headers through raw pointers; the invariants above"
