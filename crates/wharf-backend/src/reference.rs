@@ -70,7 +70,7 @@ unsafe impl<B: MemBackend + ?Sized> BackendRef for Arc<B> {
 /// a bound here, because two such bounds on one type would not be told apart.)
 #[diagnostic::on_unimplemented(
     message = "`{R}` does not become `{Self}`",
-    note = "a reference becomes itself; `&'b B` becomes `&'b dyn MemBackend<Policy = P>`, with `+ Sync` where `B` is; `Arc<B>` becomes `Arc<dyn MemBackend<Policy = P> + Send + Sync>`; `P` stays the policy of `B`"
+    note = "a reference becomes itself; `&'b B` becomes `&'b dyn MemBackend<Policy = P>`, with `+ Sync` where `B` is; `Arc<B>` becomes `Arc<dyn MemBackend<Policy = P> + Send + Sync>`, and so does `Arc::new(Heap::new())`; `P` stays the policy of `B`"
 )]
 pub unsafe trait Erases<R: BackendRef>: BackendRef {
     /// Forgets the type.

@@ -1,5 +1,6 @@
 //! Beside `unsync_*` and `memory_of_another_policy`: the same under a policy that is shared.
 
+use std::sync::Arc;
 use wharf::prelude::*;
 use wharf::tensor::Access;
 
@@ -21,7 +22,7 @@ fn main() {
     let text = Segment::from(text.filled(0).unwrap());
     to_another_thread(text.clone());
 
-    let image = Tensor::alloc(&Hosted::hosted(), Heap::new(), 8).unwrap();
+    let image = Tensor::alloc(&Hosted::hosted(), Arc::new(Heap::new()), 8).unwrap();
     let stream = Stream::claim().unwrap();
     to_another_thread(image.begin(Access::Write, stream.id()).unwrap());
     to_another_thread(image);
