@@ -719,10 +719,10 @@ fn abort_early<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     if let Ok(waiting) = waiting {
         rig.engine.abort(waiting);
     }
-    let aborted = waiting.and_then(|waiting| scene.finish(waiting));
     gate.open();
     scene.succeed(running)?;
-    let told = aborted?.map(drop).map_err(|returned| returned.error);
+    let told = scene.finish(waiting?)?.map(drop);
+    let told = told.map_err(|returned| returned.error);
     refused("its completion", told, Fault::Aborted)?;
     scene.holds(Part::A, 0)?;
     scene.close()

@@ -41,8 +41,10 @@ enum Wrong {
     WritesOneFurther,
     FillsAll,
     FillsLess,
+    FillsOnes,
     OtherSpace,
     Disowns,
+    Wavers,
     OddAlignment,
     NoName,
 }
@@ -60,6 +62,7 @@ struct Faulty {
     largest_refused: Cell<usize>,
     asked: Cell<usize>,
     placed: Cell<usize>,
+    wavered: Cell<bool>,
 }
 
 impl Faulty {
@@ -73,6 +76,7 @@ impl Faulty {
             largest_refused: Cell::new(0),
             asked: Cell::new(0),
             placed: Cell::new(0),
+            wavered: Cell::new(false),
         }
     }
 
@@ -173,7 +177,15 @@ unsafe impl MemBackend for Faulty {
     }
 
     fn may_own(&self, header: H) -> bool {
-        self.wrong != Wrong::Disowns && self.pool.may_own(header)
+        match self.wrong {
+            Wrong::Disowns => false,
+            // No and yes. (What is made of a foreign pointer, the suite forgets.)
+            Wrong::Wavers if !self.pool.may_own(header) => {
+                self.wavered.set(!self.wavered.get());
+                !self.wavered.get()
+            }
+            _ => self.pool.may_own(header),
+        }
     }
 
     fn caps(&self) -> Caps {
@@ -273,6 +285,7 @@ unsafe impl MemBackend for Faulty {
             Wrong::FillsLess if offset > 0 => (offset, len.saturating_sub(1)),
             _ => (offset, len),
         };
+        let byte = byte | u8::from(self.wrong == Wrong::FillsOnes);
         // SAFETY: as the caller promises; the whole payload is within the slot.
         unsafe {
             let Place::Host(base) = self.place(header) else {
@@ -331,6 +344,8 @@ fn every_broken_law_of_a_backend_is_found() {
         ),
         (Wrong::FillsAll, "a transfer moves its range and no other"),
         (Wrong::FillsLess, "a transfer moves its range and no other"),
+        (Wrong::FillsOnes, "initialised bytes can be read"),
+        (Wrong::Wavers, "a foreign pointer is refused"),
         (Wrong::OtherSpace, "host memory is where it says"),
         (Wrong::Disowns, "a segment is taken apart and put together"),
         (Wrong::OddAlignment, "it says what it is"),
@@ -341,6 +356,60 @@ fn every_broken_law_of_a_backend_is_found() {
         let tally = backend("wrong", &Faulty::new(wrong), &mut report);
         assert!(!tally.is_clean(), "{wrong:?}");
         report.name(law);
+    }
+
+    let mut report = Failures::default();
+    let _ = backend("wrong", &Nothing, &mut report);
+    let vends_nothing = "who vends nothing says so";
+    report.name(vends_nothing);
+
+    let mut seen = laws.map(|(_, law)| law).to_vec();
+    seen.push(vends_nothing);
+    let layer = [
+        "a transfer out of bounds moves nothing",
+        "a segment is filled by exactly its bytes",
+        "it is the same with its type known",
+    ];
+    report.all_covered(&seen, &layer);
+}
+
+/// Has nothing to vend, and calls that exhaustion.
+struct Nothing;
+
+// SAFETY: it vends no segment.
+unsafe impl MemBackend for Nothing {
+    type Policy = Unsync;
+    fn vend(&self, _: usize, _: AllocHint) -> Option<H> {
+        None
+    }
+    fn refusal(&self, requested: usize, _: AllocHint) -> AllocError {
+        AllocError::Exhausted {
+            requested,
+            in_use: 0,
+            capacity: 0,
+        }
+    }
+    unsafe fn reclaim(&self, _: H) {}
+    unsafe fn place(&self, _: H) -> Place {
+        Place::Host(NonNull::dangling())
+    }
+    fn may_own(&self, _: H) -> bool {
+        false
+    }
+    fn caps(&self) -> Caps {
+        Caps::empty()
+    }
+    fn alignment(&self) -> usize {
+        1
+    }
+    fn max_segment_size(&self) -> usize {
+        0
+    }
+    fn census(&self) -> Census {
+        Census::NOTHING
+    }
+    fn name(&self) -> &'static str {
+        "nothing"
     }
 }
 

@@ -8,9 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use wharf_backend::{Heap, StaticPool};
-use wharf_conformance::{EngineClaims, Parcel, engine};
+use wharf_conformance::{EngineClaims, Parcel, Tally, engine};
 use wharf_engine::{
     Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Returned, Sequence,
     Stream, StreamId, SubmitError, run_on_host,
@@ -35,6 +36,9 @@ enum Wrong {
     OneSlotLess,
     GivesTwice,
     ReachesAll,
+    SwapsOperands,
+    SkipsEmpty,
+    AbortsLanded,
     Never,
 }
 
@@ -63,6 +67,16 @@ impl Faulty {
     fn carry_out(&self, descriptor: &Descriptor) -> Result<(), Fault> {
         match (self.wrong, descriptor.command()) {
             (Wrong::CopiesNothing, Command::Copy) => return Ok(()),
+            (Wrong::SkipsEmpty, _) if descriptor.operands().iter().any(|o| o.len == 0) => {
+                return Ok(());
+            }
+            (Wrong::SwapsOperands, Command::Kernel(_)) => {
+                let mut swapped = descriptor.operands().to_vec();
+                swapped.reverse();
+                let swapped = Descriptor::new(descriptor.command(), &swapped);
+                // SAFETY: as below.
+                return unsafe { run_on_host(&swapped.expect("a kernel takes all")) };
+            }
             (Wrong::FillsOneMore, Command::Fill(byte)) => {
                 let other = Command::Fill(byte.wrapping_add(1));
                 let other = Descriptor::new(other, descriptor.operands()).expect("the same shape");
@@ -159,6 +173,9 @@ unsafe impl Engine for Faulty {
 
     fn abort(&self, sequence: Sequence) {
         self.drive();
+        if self.wrong == Wrong::AbortsLanded {
+            self.queue.detach(sequence);
+        }
         self.queue.abort(sequence);
     }
 
@@ -174,8 +191,8 @@ unsafe impl Engine for Faulty {
 struct Driving<'e>(&'e Faulty);
 
 impl Clock for Driving<'_> {
-    fn now(&self) -> std::time::Duration {
-        std::time::Duration::ZERO
+    fn now(&self) -> Duration {
+        Duration::ZERO
     }
     fn idle(&self) {
         self.0.drive();
@@ -198,7 +215,7 @@ fn suite(wrong: Wrong) -> Failures {
         },
         &mut report,
     );
-    assert_eq!(tally.failed as usize, report.0.len());
+    assert_eq!(tally.failed as usize, report.failed.len());
     report
 }
 
@@ -224,17 +241,39 @@ fn every_broken_law_of_an_engine_is_found() {
         (Wrong::OneSlotLess, "a full queue is a value"),
         (Wrong::GivesTwice, "a completion is taken once"),
         (Wrong::ReachesAll, "an operand out of reach is refused"),
+        (
+            Wrong::SwapsOperands,
+            "a kernel is lent its operands in order",
+        ),
+        (Wrong::SkipsEmpty, "an operand may have no bytes"),
+        (Wrong::AbortsLanded, "what has landed is not aborted"),
         (Wrong::Never, "a fill fills"),
     ];
     for (wrong, law) in laws {
         suite(wrong).name(law);
     }
+
+    let early = "what has not started is aborted";
+    apart(true, false).0.name(early);
+    let woken = "a completion wakes who polled";
+    apart(false, true).0.name(woken);
+
+    let mut seen = laws.map(|(_, law)| law).to_vec();
+    seen.extend([early, woken]);
+    let layer = [
+        "its stream has a number",
+        "submissions are numbered upwards",
+        "what is written overlaps nothing",
+    ];
+    suite(Wrong::Nothing).all_covered(&seen, &layer);
 }
 
 /// A queue that a thread of its own serves.
 struct Apart {
     stream: Stream,
     queue: Queue<Blocking>,
+    never_aborts: bool,
+    never_wakes: bool,
 }
 
 // SAFETY: operands are touched only by `run_on_host`, while their job exists.
@@ -253,24 +292,41 @@ unsafe impl Engine for Apart {
         self.queue.push(descriptor, cargo)
     }
     fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+        let waker = waker.filter(|_| !self.never_wakes);
         self.queue.poll(sequence, waker)
     }
     fn detach(&self, sequence: Sequence) {
         self.queue.detach(sequence);
     }
     fn abort(&self, sequence: Sequence) {
-        self.queue.abort(sequence);
+        if !self.never_aborts {
+            self.queue.abort(sequence);
+        }
     }
     fn completed(&self) -> &<Blocking as SyncPolicy>::Event {
         self.queue.completed()
     }
 }
 
-#[test]
-fn an_engine_on_a_thread_of_its_own_passes() {
+/// Stands for a clock while nothing is to be waited for in vain: ten seconds pass in a thousand looks.
+struct Hasty(Cell<u32>);
+
+impl Clock for Hasty {
+    fn now(&self) -> Duration {
+        self.0.set(self.0.get() + 10);
+        Duration::from_millis(self.0.get().into())
+    }
+    fn idle(&self) {
+        thread::yield_now();
+    }
+}
+
+fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
     let apart = Arc::new(Apart {
         stream: Stream::claim().expect("a test has few streams"),
         queue: Queue::new(),
+        never_aborts,
+        never_wakes,
     });
     let served = Arc::clone(&apart);
     let server = thread::spawn(move || {
@@ -293,16 +349,21 @@ fn an_engine_on_a_thread_of_its_own_passes() {
         unreachable: None,
     };
     let mut report = Failures::default();
-    let tally = engine(
-        "apart",
-        &*apart,
-        memory,
-        StdClock::new(),
-        claims,
-        &mut report,
-    );
+    let tally = if never_aborts || never_wakes {
+        let clock = Hasty(Cell::new(0));
+        engine("apart", &*apart, memory, clock, claims, &mut report)
+    } else {
+        let clock = StdClock::new();
+        engine("apart", &*apart, memory, clock, claims, &mut report)
+    };
     apart.queue.close();
     server.join().expect("the server ends");
+    (report, tally)
+}
+
+#[test]
+fn an_engine_on_a_thread_of_its_own_passes() {
+    let (report, tally) = apart(false, false);
     report.none();
     assert_eq!((tally.passed, tally.failed, tally.inapplicable), (16, 0, 1));
 }

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -122,6 +123,8 @@ const TWICE: u8 = 3;
 const LATE: u8 = 4;
 const INSIDE: u8 = 5;
 const WAITS_FOR_NOTHING: u8 = 6;
+const TOGGLES: u8 = 7;
+const HOARDS: u8 = 8;
 
 /// An event with room for one waker and one fault.
 struct BadEvent<const FAULT: u8> {
@@ -175,11 +178,25 @@ unsafe impl<const FAULT: u8> Event for BadEvent<FAULT> {
         }
     }
     fn register(&self, waker: &Waker) {
+        if FAULT == TOGGLES
+            && let Some(known) = self.waker.take()
+            && known.will_wake(waker)
+        {
+            return;
+        }
         let displaced = self.waker.replace(Some(waker.clone()));
         if FAULT != LOSES
             && let Some(displaced) = displaced
         {
             displaced.wake();
+        }
+    }
+}
+
+impl<const FAULT: u8> Drop for BadEvent<FAULT> {
+    fn drop(&mut self) {
+        if FAULT == HOARDS {
+            core::mem::forget(self.waker.take());
         }
     }
 }
@@ -190,6 +207,8 @@ policy!(Forgets: UnsyncCount, UnsyncWord, BadEvent<FORGETS>);
 policy!(Twice: UnsyncCount, UnsyncWord, BadEvent<TWICE>);
 policy!(Late: UnsyncCount, UnsyncWord, BadEvent<LATE>);
 policy!(Inside: UnsyncCount, UnsyncWord, BadEvent<INSIDE>);
+policy!(Toggles: UnsyncCount, UnsyncWord, BadEvent<TOGGLES>);
+policy!(Hoards: UnsyncCount, UnsyncWord, BadEvent<HOARDS>);
 policy!(WaitsForNothing: UnsyncCount, UnsyncWord, BadEvent<WAITS_FOR_NOTHING>);
 
 #[test]
@@ -200,6 +219,8 @@ fn broken_events_are_found() {
     failures::<Twice>().name("a registered waker is woken once");
     failures::<Late>().name("a past event is not waited for");
     failures::<WaitsForNothing>().name("a wait ends at its deadline");
+    failures::<Toggles>().name("a task that registers twice is woken");
+    failures::<Hoards>().name("an event that ends lets its wakers go");
 }
 
 #[test]
@@ -231,6 +252,28 @@ unsafe impl<T> Lock<T> for Copies<T> {
     fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().as_mut().expect("nobody is inside")
     }
+}
+
+/// A policy under which nobody knows who he is.
+#[derive(Debug)]
+enum Estranged {}
+
+// SAFETY: nothing here is `Sync`.
+unsafe impl SyncPolicy for Estranged {
+    type Lock<T> = UnsyncLock<T>;
+    type Count = UnsyncCount;
+    type Word = UnsyncWord;
+    type Event = UnsyncEvent;
+    const NAME: &'static str = "Estranged";
+    fn who() -> Who {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Who::new(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_broken_identity_is_found() {
+    failures::<Estranged>().name("a context is itself");
 }
 
 /// A policy whose sections do not nest.
