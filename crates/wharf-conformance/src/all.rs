@@ -1,4 +1,5 @@
 //! Everything that exists on every target, under one policy.
+#![allow(unsafe_code, reason = "lends an engine memory that it does not keep")]
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use wharf_sync::{ConstInit, NoClock, SyncPolicy};
 
 use crate::{
     Check, EngineClaims, Failure, Nesting, Parcel, Report, SourceClaims, Subject, Tally, backend,
-    constants, engine, policy, run, segment, source,
+    constants, engine_on_borrowed, policy, run, segment, source,
 };
 
 /// Runs the suite on everything of wharf that needs neither heap nor operating system, under the policy
@@ -72,7 +73,7 @@ where
 #[inline(never)]
 fn pool_backend<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let mut slab = [MaybeUninit::uninit(); 1024];
-    let mut control = [const { () }; 9].map(|()| SlotControl::<P>::new());
+    let mut control: [SlotControl<P>; 9] = core::array::from_fn(|_| SlotControl::new());
     // An odd start, so that the pool has something to align.
     let slab = slab.get_mut(1..).unwrap_or_default();
     match PoolBackend::new(slab, &mut control, 100, 16) {
@@ -111,7 +112,8 @@ fn cpu_engine<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
         apart: false,
         unreachable: Some(Place::Device(DeviceAddress::new(64))),
     };
-    engine(NAME, &cpu, &memory, NoClock, claims, report)
+    // SAFETY: this engine runs only inside of calls to it, and is dropped before the memory.
+    unsafe { engine_on_borrowed(NAME, &cpu, &memory, NoClock, claims, report) }
 }
 
 /// Reports a subject that could not even be made.

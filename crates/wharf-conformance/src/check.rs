@@ -228,8 +228,15 @@ pub(crate) fn equal<N: Number>(what: &'static str, found: N, expected: N) -> Res
     if found == expected {
         Ok(())
     } else {
-        Err(Failure::numbers(what, expected, found))
+        Err(unequal(what, expected, found))
     }
+}
+
+// Out of line, because there are hundreds of places where it may be made.
+#[cold]
+#[inline(never)]
+const fn unequal(what: &'static str, expected: u64, found: u64) -> Failure {
+    Failure::numbers(what, expected, found)
 }
 
 /// `what` is refused, with exactly this error.

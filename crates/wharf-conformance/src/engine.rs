@@ -4,11 +4,12 @@
 //! has landed; if one never does, they leak.
 #![allow(unsafe_code, reason = "submits descriptors")]
 
+use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use core::task::Poll;
 use core::time::Duration;
 
-use wharf_backend::{BackendRef, SegmentMut};
+use wharf_backend::{BackendRef, MemBackend, SegmentMut};
 use wharf_engine::{
     Command, Completion, Descriptor, DescriptorError, Engine, Fault, KernelFault, Lent,
     MAX_OPERANDS, Operand, Place, Sequence, SubmitError,
@@ -29,12 +30,17 @@ pub struct EngineClaims {
     pub unreachable: Option<Place>,
 }
 
-struct Rig<E, R, K> {
-    engine: E,
-    memory: R,
-    clock: K,
+/// Everything behind `dyn`, so that an image holds the suite once a policy and not once an engine.
+struct Rig<'r, P: SyncPolicy, Q> {
+    engine: &'r dyn Engine<Policy = P, Cargo = Parcel>,
+    memory: Memory<'r, Q>,
+    clock: &'r dyn Clock,
     claims: EngineClaims,
+    /// A parcel never landed: the engine may touch the memory for ever.
+    stuck: Cell<bool>,
 }
+
+type Memory<'r, Q> = &'r dyn MemBackend<Policy = Q>;
 
 /// Holds an engine to the laws of `wharf-engine`.
 ///
@@ -43,16 +49,19 @@ struct Rig<E, R, K> {
 /// clock's idle hook is run instead, which is the place to drive an engine that is polled. Give it an engine
 /// that nobody else uses meanwhile.
 ///
+/// The memory is `'static`, borrowed or counted, because a broken engine may never let go of it: then it leaks.
+/// See [`engine_on_borrowed`].
+///
 /// ```
 /// use wharf_backend::StaticPool;
 /// use wharf_conformance::{EngineClaims, Parcel, engine};
 /// use wharf_engine::{CpuEngine, Stream};
 /// use wharf_sync::{NoClock, Unsync};
 ///
-/// let memory = StaticPool::<Unsync, 16, 2>::new();
+/// let memory: &_ = Box::leak(Box::new(StaticPool::<Unsync, 16, 2>::new()));
 /// let cpu = CpuEngine::<Unsync, Parcel, 4>::new(Stream::claim()?);
 /// let claims = EngineClaims::default();
-/// assert!(engine("mine", &cpu, &memory, NoClock, claims, &mut ()).is_clean());
+/// assert!(engine("mine", &cpu, memory, NoClock, claims, &mut ()).is_clean());
 /// # Ok::<(), wharf_engine::TooManyStreams>(())
 /// ```
 pub fn engine<E, R, K>(
@@ -65,25 +74,74 @@ pub fn engine<E, R, K>(
 ) -> Tally
 where
     E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
+    R: BackendRef + Clone + 'static,
+    R::Backend: Sized,
+    K: Clock,
+{
+    let keep = memory.clone();
+    // SAFETY: should a parcel never land, the memory is kept for ever below.
+    let (tally, stuck) = unsafe { try_engine(name, &engine, &memory, &clock, claims, report) };
+    if stuck {
+        core::mem::forget(keep);
+    }
+    tally
+}
+
+/// [`engine`] with memory that is only borrowed.
+///
+/// # Safety
+/// When this returns, the engine touches the operands of no descriptor any more, even if it never said that
+/// their cargo has landed: because it runs on nobody's context but its caller's, say, and is dropped
+/// before the memory.
+pub unsafe fn engine_on_borrowed<E, R, K>(
+    name: &'static str,
+    engine: E,
+    memory: R,
+    clock: K,
+    claims: EngineClaims,
+    report: &mut dyn Report,
+) -> Tally
+where
+    E: Engine<Cargo = Parcel>,
+    R: BackendRef,
+    R::Backend: Sized,
+    K: Clock,
+{
+    // SAFETY: the caller's promise.
+    unsafe { try_engine(name, &engine, &memory, &clock, claims, report).0 }
+}
+
+/// The tally, and whether a parcel never landed.
+///
+/// # Safety
+/// If one never did, the engine touches no operand any more, or the backend stays for ever.
+unsafe fn try_engine<E, R, K>(
+    name: &'static str,
+    engine: &E,
+    memory: &R,
+    clock: &K,
+    claims: EngineClaims,
+    report: &mut dyn Report,
+) -> (Tally, bool)
+where
+    E: Engine<Cargo = Parcel>,
+    R: BackendRef,
+    R::Backend: Sized,
     K: Clock,
 {
     let policy = <E::Policy as SyncPolicy>::NAME;
     let rig = Rig {
         engine,
-        memory,
+        memory: memory.backend() as Memory<'_, R::Policy>,
         clock,
         claims,
+        stuck: Cell::new(false),
     };
-    run(Subject { policy, name }, &rig, &checks(), report)
+    let tally = run(Subject { policy, name }, &rig, &checks(), report);
+    (tally, rig.stuck.get())
 }
 
-fn checks<E, R, K>() -> [Check<Rig<E, R, K>>; 17]
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 17] {
     [
         Check {
             name: "its stream has a number",
@@ -178,14 +236,14 @@ enum Use {
 }
 
 /// Two segments, and the parcels of the descriptors that use them.
-struct Scene<'r, E, R: BackendRef, K> {
-    rig: &'r Rig<E, R, K>,
+struct Scene<'r, P: SyncPolicy, Q: SyncPolicy> {
+    rig: &'r Rig<'r, P, Q>,
     ledger: Ledger,
-    a: ManuallyDrop<SegmentMut<R>>,
-    b: ManuallyDrop<SegmentMut<R>>,
+    a: ManuallyDrop<SegmentMut<Memory<'r, Q>>>,
+    b: ManuallyDrop<SegmentMut<Memory<'r, Q>>>,
 }
 
-impl<E, R: BackendRef, K> Drop for Scene<'_, E, R, K> {
+impl<P: SyncPolicy, Q: SyncPolicy> Drop for Scene<'_, P, Q> {
     fn drop(&mut self) {
         if self.ledger.landed() == self.ledger.made() {
             // SAFETY: the engine has let go of both (the invariant), and they are not used again.
@@ -193,19 +251,17 @@ impl<E, R: BackendRef, K> Drop for Scene<'_, E, R, K> {
                 ManuallyDrop::drop(&mut self.a);
                 ManuallyDrop::drop(&mut self.b);
             }
+        } else {
+            self.rig.stuck.set(true);
         }
     }
 }
 
-impl<'r, E, R, K> Scene<'r, E, R, K>
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
-    fn new(rig: &'r Rig<E, R, K>) -> Result<Self, Failure> {
+impl<'r, P: SyncPolicy, Q: SyncPolicy> Scene<'r, P, Q> {
+    #[inline(never)]
+    fn new(rig: &'r Rig<'r, P, Q>) -> Result<Self, Failure> {
         let segment = |byte| {
-            SegmentMut::alloc(rig.memory.clone(), LEN)
+            SegmentMut::alloc(rig.memory, LEN)
                 .demand("a segment of 16 bytes")?
                 .filled(byte)
                 .demand("its bytes")
@@ -218,7 +274,7 @@ where
         })
     }
 
-    fn part(&self, part: Part) -> &SegmentMut<R> {
+    fn part(&self, part: Part) -> &SegmentMut<Memory<'r, Q>> {
         match part {
             Part::A => &self.a,
             Part::B => &self.b,
@@ -242,6 +298,7 @@ where
         )
     }
 
+    #[inline(never)]
     fn write(&mut self, part: Part, byte: u8) -> Result<(), Failure> {
         self.at_rest()?;
         let segment = match part {
@@ -251,6 +308,7 @@ where
         segment.write(0, &[byte; LEN]).demand("a write")
     }
 
+    #[inline(never)]
     fn holds(&self, part: Part, expected: u8) -> Result<(), Failure> {
         self.at_rest()?;
         let mut bytes = [!expected; LEN];
@@ -261,6 +319,7 @@ where
         Ok(())
     }
 
+    #[inline(never)]
     fn try_submit(
         &self,
         command: Command,
@@ -291,6 +350,7 @@ where
     }
 
     /// Waits for a completion and takes it.
+    #[inline(never)]
     fn finish(&self, sequence: Sequence) -> Result<Completion<Parcel>, Failure> {
         let taken = self
             .rig
@@ -309,6 +369,7 @@ where
         Ok(completion)
     }
 
+    #[inline(never)]
     fn succeed(&self, sequence: Sequence) -> Result<(), Failure> {
         self.finish(sequence)?
             .map(drop)
@@ -317,12 +378,14 @@ where
     }
 
     /// One descriptor, from beginning to end.
+    #[inline(never)]
     fn do_now(&self, command: Command, operands: &[Use]) -> Result<(), Failure> {
         let sequence = self.submit(command, operands)?;
         self.succeed(sequence)
     }
 
     /// Nothing is in flight, and no parcel was lost or kept.
+    #[inline(never)]
     fn close(self) -> Outcome {
         self.at_rest()?;
         let (made, dropped) = (self.ledger.made(), self.ledger.dropped());
@@ -331,11 +394,7 @@ where
     }
 }
 
-impl<E, R, K> Rig<E, R, K>
-where
-    E: Engine<Cargo = Parcel>,
-    K: Clock,
-{
+impl<P: SyncPolicy, Q> Rig<'_, P, Q> {
     /// Waits on the engine's event until `test` has an answer.
     fn wait_for<T>(&self, mut test: impl FnMut() -> Option<T>) -> Result<T, Failure> {
         /// Turns of the idle hook, where nothing better can be waited for.
@@ -349,7 +408,7 @@ where
             if let Some(answer) = test() {
                 return Ok(answer);
             }
-            match event.wait(seen, &self.clock, Some(deadline)) {
+            match event.wait(seen, self.clock, Some(deadline)) {
                 Wake::Notified => {}
                 Wake::Never if turns < TURNS => {
                     turns += 1;
@@ -363,12 +422,7 @@ where
     }
 }
 
-fn fills<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn fills<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     for byte in [0x5A, 0x00, 0xFF] {
         scene.do_now(Command::Fill(byte), &[Use::Write(Part::A)])?;
@@ -378,12 +432,7 @@ where
     scene.close()
 }
 
-fn copies<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn copies<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let mut scene = Scene::new(rig)?;
     scene.write(Part::A, 0x3C)?;
     scene.do_now(Command::Copy, &[Use::Read(Part::A), Use::Write(Part::B)])?;
@@ -409,12 +458,7 @@ fn add(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
     }
 }
 
-fn kernel<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn kernel<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let mut scene = Scene::new(rig)?;
     scene.write(Part::A, 40)?;
     scene.write(Part::B, 2)?;
@@ -425,12 +469,7 @@ where
     scene.close()
 }
 
-fn no_bytes<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn no_bytes<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     scene.do_now(Command::Fill(9), &[Use::Nothing(Part::A)])?;
     let empty = Command::Kernel(|operands| match operands {
@@ -447,12 +486,7 @@ where
     scene.close()
 }
 
-fn order<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn order<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let triple = Command::Kernel(|operands| match operands {
         [Lent::Write(bytes)] => {
             bytes
@@ -480,12 +514,7 @@ where
     scene.close()
 }
 
-fn numbers<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn numbers<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let mut last = 0;
     for _ in 0..4 {
@@ -500,12 +529,7 @@ where
     scene.close()
 }
 
-fn faults<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn faults<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let give_up = Command::Kernel(|operands| {
         if let [Lent::Write(bytes)] = operands {
@@ -524,12 +548,7 @@ where
     scene.close()
 }
 
-fn overlap<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn overlap<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let (read, write) = (Use::Read(Part::A), Use::Write(Part::A));
     let kernel = Command::Kernel(add);
@@ -549,12 +568,7 @@ where
     scene.close()
 }
 
-fn unreachable<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn unreachable<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let Some(place) = rig.claims.unreachable else {
         return Err(Stop::Inapplicable("no place is known to be out of reach"));
     };
@@ -582,12 +596,7 @@ where
     scene.close()
 }
 
-fn taken_once<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn taken_once<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let sequence = scene.submit(Command::Fill(1), &[Use::Write(Part::A)])?;
     scene.succeed(sequence)?;
@@ -601,12 +610,7 @@ where
     scene.close()
 }
 
-fn event<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn event<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let before = rig.engine.completed().epoch();
     scene.do_now(Command::Fill(1), &[Use::Write(Part::A)])?;
@@ -615,7 +619,7 @@ where
     let wake = rig
         .engine
         .completed()
-        .wait(before, &rig.clock, Some(deadline));
+        .wait(before, rig.clock, Some(deadline));
     ensure(wake == Wake::Notified, "it happens")?;
     scene.close()
 }
@@ -624,17 +628,11 @@ where
 const MOST_SLOTS: usize = 64;
 
 /// Submits until the queue is full, and tells how many it took.
-fn fill_queue<E, R, K>(
-    scene: &Scene<'_, E, R, K>,
+fn fill_queue<P: SyncPolicy, Q: SyncPolicy>(
+    scene: &Scene<'_, P, Q>,
     submitted: &mut [Option<Sequence>; MOST_SLOTS],
-) -> Result<usize, Stop>
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
-    let mut taken = 0;
-    for place in submitted {
+) -> Result<usize, Stop> {
+    for (taken, place) in submitted.iter_mut().enumerate() {
         match scene.try_submit(Command::Fill(1), &[Use::Write(Part::A)])? {
             Ok(sequence) => *place = Some(sequence),
             Err(error) => {
@@ -643,17 +641,11 @@ where
                 return Ok(taken);
             }
         }
-        taken += 1;
     }
     Err(Stop::Inapplicable("it has more than 64 slots"))
 }
 
-fn queue_full<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn queue_full<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let mut submitted = [None; MOST_SLOTS];
     let taken = fill_queue(&scene, &mut submitted);
@@ -672,12 +664,7 @@ where
     scene.close()
 }
 
-fn detached<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn detached<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let mut submitted = [None; MOST_SLOTS];
     let taken = fill_queue(&scene, &mut submitted);
@@ -701,12 +688,7 @@ where
     scene.close()
 }
 
-fn abort_late<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn abort_late<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let sequence = scene.submit(Command::Fill(4), &[Use::Write(Part::A)])?;
     rig.wait_for(|| (scene.ledger.landed() == 1).then_some(()))?;
@@ -727,12 +709,7 @@ const AT_GATE: Command = Command::Kernel(|operands| match operands {
 
 const INLINE: &str = "it runs on the context that submits";
 
-fn abort_early<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn abort_early<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     applies(rig.claims.apart, INLINE)?;
     let mut scene = Scene::new(rig)?;
     let gate = Gate::closed()?;
@@ -742,21 +719,16 @@ where
     if let Ok(waiting) = waiting {
         rig.engine.abort(waiting);
     }
-    let aborted = waiting.and_then(|waiting| scene.finish(waiting));
     gate.open();
     scene.succeed(running)?;
-    let told = aborted?.map(drop).map_err(|returned| returned.error);
+    let told = scene.finish(waiting?)?.map(drop);
+    let told = told.map_err(|returned| returned.error);
     refused("its completion", told, Fault::Aborted)?;
     scene.holds(Part::A, 0)?;
     scene.close()
 }
 
-fn wakes<E, R, K>(rig: &Rig<E, R, K>) -> Outcome
-where
-    E: Engine<Cargo = Parcel>,
-    R: BackendRef + Clone,
-    K: Clock,
-{
+fn wakes<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     applies(rig.claims.apart, INLINE)?;
     let mut scene = Scene::new(rig)?;
     let (gate, probe) = (Gate::closed()?, Probe::claim()?);

@@ -91,7 +91,7 @@ pub use all::run_heap;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
     all::{CLASSES, run_all},
-    engine::{EngineClaims, engine},
+    engine::{EngineClaims, engine, engine_on_borrowed},
     parcel::Parcel,
     policy::{Nesting, constants, policy},
 };

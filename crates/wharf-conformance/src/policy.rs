@@ -23,7 +23,7 @@ pub enum Nesting {
 
 struct Policy<P> {
     nesting: Nesting,
-    policy: PhantomData<fn() -> P>,
+    policy: PhantomData<P>,
 }
 
 /// Holds the policy `P` to the laws of `wharf-sync`, as far as one context can see them. What several
@@ -48,7 +48,7 @@ where
     P::Word: ConstInit,
     P::Event: ConstInit,
 {
-    let checks: [Check<PhantomData<fn() -> P>>; 3] = [
+    let checks: [Check<PhantomData<P>>; 3] = [
         Check {
             name: "a constant lock holds a constant",
             run: |_| {
@@ -229,7 +229,7 @@ fn word_moves<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 fn word_refuses<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let word = P::Word::new(7);
-    let odd = |value: u32| (value % 2 == 0).then_some(value + 1);
+    let odd = |value: u32| value.is_multiple_of(2).then_some(value + 1);
     ensure(word.update(odd) == Err(7), "a refusal answers the value")?;
     equal("the value", word.load(), 7)?;
     Ok(())
@@ -324,17 +324,19 @@ fn outside_of_sections<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
         scene.event.register(&scene.inner.waker(0));
         let _ = scene.event.epoch();
     };
-    let act = || {
+    let registering = || {
         for task in 0..TASKS {
             scene.event.register(&probe.waker(task));
         }
-        scene.event.notify();
     };
     #[allow(unsafe_code, reason = "the hook asks for a promise")]
     // SAFETY: the wakers are given to an event that this context alone uses. An event that is not
     // `Sync` is for one context by the law of `SyncPolicy`; one that is may be called from any.
     unsafe {
-        probe.hooked(&scene, come_back, act);
+        probe.hooked(&scene, come_back, registering);
+        // Not hooked, or who comes back would displace it.
+        scene.event.register(&probe.waker(0));
+        probe.hooked(&scene, come_back, || scene.event.notify());
     }
     scene.event.notify();
     ensure(scene.inner.woken(0), "who comes back is woken, too")?;

@@ -45,10 +45,14 @@ impl SourceClaims {
     };
 }
 
-struct Sample<S> {
-    source: S,
+struct Sample<'s> {
+    source: Erased<'s>,
     claims: SourceClaims,
+    /// The same source with its type known, on the way that its users take.
+    typed: &'s dyn Fn() -> Outcome,
 }
+
+type Erased<'s> = &'s dyn BlockSource;
 
 /// Holds a source to the laws of `wharf-source`. `P` is the policy that protects it, for the report.
 ///
@@ -73,11 +77,16 @@ pub fn source<P: SyncPolicy, S: BlockSource + Clone>(
     report: &mut dyn Report,
 ) -> Tally {
     let policy = P::NAME;
-    let sample = Sample { source, claims };
+    // Through `dyn`, so that an image holds the suite once and not once a source.
+    let sample = Sample {
+        source: &source,
+        claims,
+        typed: &|| typed(&source, claims),
+    };
     run(Subject { policy, name }, &sample, &checks(), report)
 }
 
-fn checks<S: BlockSource + Clone>() -> [Check<Sample<S>>; 14] {
+fn checks<'s>() -> [Check<Sample<'s>>; 15] {
     [
         Check {
             name: "it has a name",
@@ -135,6 +144,10 @@ fn checks<S: BlockSource + Clone>() -> [Check<Sample<S>>; 14] {
             run: asking_why,
         },
         Check {
+            name: "it is the same with its type known",
+            run: |sample| (sample.typed)(),
+        },
+        Check {
             name: "exhaustion is a value",
             run: exhaustion,
         },
@@ -170,16 +183,18 @@ const HUGE: Layout = layout(isize::MAX.unsigned_abs(), 1);
 
 const VENDS_NOTHING: &str = "it vends nothing";
 
-impl<S: BlockSource + Clone> Sample<S> {
-    fn block(&self, layout: Layout, what: &'static str) -> Result<Block<S>, Failure> {
-        Block::new(self.source.clone(), layout).demand(what)
+impl<'s> Sample<'s> {
+    #[inline(never)]
+    fn block(&self, layout: Layout, what: &'static str) -> Result<Block<Erased<'s>>, Failure> {
+        Block::new(self.source, layout).demand(what)
     }
 
     fn counts(&self) -> bool {
         self.source.census().unit != 0
     }
 
-    fn all(&self) -> Result<[Option<Block<S>>; LAYOUTS.len()], Failure> {
+    #[inline(never)]
+    fn all(&self) -> Result<[Option<Block<Erased<'s>>>; LAYOUTS.len()], Failure> {
         let mut blocks = [const { None }; LAYOUTS.len()];
         for (place, layout) in blocks.iter_mut().zip(LAYOUTS) {
             *place = Some(self.block(layout, "a small block")?);
@@ -192,6 +207,7 @@ fn address<S: BlockSource>(block: &Block<S>) -> usize {
     block.as_ptr().addr().get()
 }
 
+#[inline(never)]
 fn stamp<S: BlockSource>(block: &mut Block<S>, seed: u8) {
     for (byte, value) in block.as_uninit_mut().iter_mut().zip(pattern(seed)) {
         byte.write(value);
@@ -200,6 +216,7 @@ fn stamp<S: BlockSource>(block: &mut Block<S>, seed: u8) {
 
 /// # Safety
 /// The block was stamped.
+#[inline(never)]
 unsafe fn verify<S: BlockSource>(block: &mut Block<S>, seed: u8) -> Result<(), Failure> {
     for (byte, value) in block.as_uninit_mut().iter_mut().zip(pattern(seed)) {
         // SAFETY: every byte was written by `stamp`.
@@ -215,7 +232,7 @@ fn pattern(seed: u8) -> impl Iterator<Item = u8> {
         .map(move |byte| byte.wrapping_mul(3).wrapping_add(seed.wrapping_mul(67)))
 }
 
-fn no_bytes<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn no_bytes(sample: &Sample<'_>) -> Outcome {
     let before = sample.source.census();
     for align in [1, 8, 64, 4096] {
         let mut block = sample.block(layout(0, align), "a block without bytes")?;
@@ -226,11 +243,11 @@ fn no_bytes<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn refuses_everything<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn refuses_everything(sample: &Sample<'_>) -> Outcome {
     applies(!sample.claims.vends, "it vends blocks")?;
     let before = sample.source.census();
     for layout in LAYOUTS {
-        let answer = Block::new(sample.source.clone(), layout);
+        let answer = Block::new(sample.source, layout);
         let requested = layout.size();
         refused("a block", answer, SourceError::Null { requested })?;
     }
@@ -239,7 +256,7 @@ fn refuses_everything<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn aligned<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn aligned(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     // Each between two others, so that no luck aligns it.
     let held = sample.all()?;
@@ -255,7 +272,7 @@ fn aligned<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn apart<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn apart(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     let mut blocks = sample.all()?;
     for (seed, block) in (0..).zip(blocks.iter_mut().flatten()) {
@@ -268,7 +285,7 @@ fn apart<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn undisturbed<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn undisturbed(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     let mut kept = sample.block(SMALL, "a small block")?;
     stamp(&mut kept, 11);
@@ -286,7 +303,7 @@ fn undisturbed<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn everything_returns<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn everything_returns(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     drop(sample.all()?);
     let after_one = sample.source.census();
@@ -300,7 +317,7 @@ fn everything_returns<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn last_in_first_out<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn last_in_first_out(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.last_in_first_out, "it claims no order")?;
     let take = || sample.block(SMALL, "a small block");
     let (first, second, third) = (take()?, take()?, take()?);
@@ -314,7 +331,7 @@ fn last_in_first_out<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn owned_values<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn owned_values(sample: &Sample<'_>) -> Outcome {
     struct Dropped<'c>(&'c Cell<u32>);
     impl Drop for Dropped<'_> {
         fn drop(&mut self) {
@@ -323,7 +340,7 @@ fn owned_values<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     }
 
     let drops = Cell::new(0);
-    let owned = Owned::new(sample.source.clone(), Dropped(&drops));
+    let owned = Owned::new(sample.source, Dropped(&drops));
     if !sample.claims.vends {
         let came_back = matches!(owned, Err((SourceError::Null { .. }, _)));
         ensure(came_back, "the value comes back with the refusal")?;
@@ -334,7 +351,7 @@ fn owned_values<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     equal("drops while it is owned", drops.get(), 0)?;
     drop(owned);
     equal("drops after its owner's", drops.get(), 1)?;
-    let taken = Owned::new(sample.source.clone(), Dropped(&drops))
+    let taken = Owned::new(sample.source, Dropped(&drops))
         .map_err(|(error, _)| error)
         .demand("a small value")
         .map(Owned::into_inner)?;
@@ -344,7 +361,7 @@ fn owned_values<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn raw_round_trip<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn raw_round_trip(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     let mut block = sample.block(SMALL, "a small block")?;
     stamp(&mut block, 5);
@@ -358,7 +375,7 @@ fn raw_round_trip<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn census<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn census(sample: &Sample<'_>) -> Outcome {
     applies(sample.counts(), "it counts nothing")?;
     let before = sample.source.census();
     let held = sample.all()?;
@@ -388,12 +405,10 @@ fn census<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
 }
 
 /// The refusal of a request is counted once, in the bytes that were asked for.
-fn counted<S: BlockSource + Clone>(
-    sample: &Sample<S>,
-    request: Layout,
-) -> Result<Option<SourceError>, Failure> {
+#[inline(never)]
+fn counted(sample: &Sample<'_>, request: Layout) -> Result<Option<SourceError>, Failure> {
     let before = sample.source.census();
-    let Err(error) = Block::new(sample.source.clone(), request) else {
+    let Err(error) = Block::new(sample.source, request) else {
         return Ok(None);
     };
     equal("the bytes it names", error.requested(), request.size())?;
@@ -407,7 +422,7 @@ fn counted<S: BlockSource + Clone>(
     Ok(Some(error))
 }
 
-fn beyond<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn beyond(sample: &Sample<'_>) -> Outcome {
     let requested = HUGE.size();
     let error = counted(sample, HUGE)?.demand("such a request is refused")?;
     let capacity = sample.source.census().capacity;
@@ -426,7 +441,7 @@ fn beyond<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn asking_why<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn asking_why(sample: &Sample<'_>) -> Outcome {
     let before = sample.source.census();
     for request in [SMALL, HUGE] {
         let requested = sample.source.refusal(request).requested();
@@ -436,17 +451,42 @@ fn asking_why<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
+/// Vends, takes back and refuses through the source's own handle.
+fn typed<S: BlockSource + Clone>(source: &S, claims: SourceClaims) -> Outcome {
+    let block = Block::new(source.clone(), SMALL);
+    if claims.vends {
+        let mut block = block.demand("a small block")?;
+        stamp(&mut block, 21);
+        let moved = source.clone();
+        let mut other = Block::new(moved, SMALL).demand("another one")?;
+        stamp(&mut other, 22);
+        // SAFETY: both were just stamped.
+        unsafe {
+            verify(&mut block, 21)?;
+            verify(&mut other, 22)?;
+        }
+    } else {
+        let requested = SMALL.size();
+        refused("a block", block, SourceError::Null { requested })?;
+    }
+    let refusal = Block::new(source.clone(), HUGE).err();
+    let requested = refusal.demand("a huge block is refused")?.requested();
+    equal("the bytes it names", requested, HUGE.size())?;
+    Ok(())
+}
+
 /// A block that owns the one before it: any number of blocks is held without a place to hold them.
-struct Chain<S: BlockSource> {
-    before: Option<Owned<Self, S>>,
+struct Chain<'s> {
+    before: Option<Owned<Self, Erased<'s>>>,
 }
 
 /// Takes links until one is refused; tells how many there were.
-fn fill<S: BlockSource + Clone>(sample: &Sample<S>) -> (Option<Owned<Chain<S>, S>>, usize) {
+#[inline(never)]
+fn fill<'s>(sample: &Sample<'s>) -> (Option<Owned<Chain<'s>, Erased<'s>>>, usize) {
     let mut chain = None;
     for links in 0..MOST_LINKS {
         let link = Chain { before: chain };
-        match Owned::new(sample.source.clone(), link) {
+        match Owned::new(sample.source, link) {
             Ok(owned) => chain = Some(owned),
             Err((_, link)) => return (link.before, links),
         }
@@ -455,7 +495,7 @@ fn fill<S: BlockSource + Clone>(sample: &Sample<S>) -> (Option<Owned<Chain<S>, S
 }
 
 /// Lets `links` go, one by one: a chain that drops itself drops recursively.
-fn release<S: BlockSource>(chain: &mut Option<Owned<Chain<S>, S>>, links: usize) {
+fn release<'s>(chain: &mut Option<Owned<Chain<'s>, Erased<'s>>>, links: usize) {
     for _ in 0..links {
         let Some(mut link) = chain.take() else {
             return;
@@ -464,7 +504,7 @@ fn release<S: BlockSource>(chain: &mut Option<Owned<Chain<S>, S>>, links: usize)
     }
 }
 
-fn exhaustion<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
+fn exhaustion(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     applies(sample.claims.bounded, "it claims no bound")?;
     let before = sample.source.census();
@@ -478,14 +518,14 @@ fn exhaustion<S: BlockSource + Clone>(sample: &Sample<S>) -> Outcome {
     Ok(())
 }
 
-fn exhausted<S: BlockSource + Clone>(
-    sample: &Sample<S>,
+fn exhausted<'s>(
+    sample: &Sample<'s>,
     refused_before: usize,
-    chain: &mut Option<Owned<Chain<S>, S>>,
+    chain: &mut Option<Owned<Chain<'s>, Erased<'s>>>,
     links: usize,
 ) -> Outcome {
     ensure(links > 0, "at least one block fits")?;
-    let request = Layout::new::<Chain<S>>();
+    let request = Layout::new::<Chain<'_>>();
     let census = sample.source.census();
     if census.unit != 0 {
         let told = refused_before.saturating_add(1);

@@ -29,6 +29,7 @@ impl Probe {
     }
 
     /// The waker of a task. Those of one task wake the same.
+    #[inline(never)]
     pub(crate) fn waker(&self, task: usize) -> Waker {
         let [_, _, alive, _] = self.lease.words();
         add(alive, 1);

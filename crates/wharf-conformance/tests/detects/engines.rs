@@ -1,0 +1,369 @@
+//! Engines that break a law each, over the queue of the CPU engine, and one that breaks none but runs
+//! apart.
+//!
+//! No undefined behaviour arises from any of them: operands are touched only before their cargo has landed.
+#![allow(unsafe_code, reason = "implements the unsafe trait, wrongly")]
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use wharf_backend::{Heap, StaticPool};
+use wharf_conformance::{EngineClaims, Parcel, Tally, engine};
+use wharf_engine::{
+    Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Returned, Sequence,
+    Stream, StreamId, SubmitError, run_on_host,
+};
+use wharf_sync::{Blocking, Clock, Event, NoClock, StdClock, SyncPolicy, Unsync};
+
+use crate::Failures;
+
+type Queue<P> = DescriptorQueue<P, Parcel, 4>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    Backwards,
+    LandsTwice,
+    LosesCargo,
+    HidesFaults,
+    Silent,
+    FillsOneMore,
+    CopiesNothing,
+    KeepsDetached,
+    OneSlotLess,
+    GivesTwice,
+    ReachesAll,
+    SwapsOperands,
+    SkipsEmpty,
+    AbortsLanded,
+    Never,
+}
+
+/// Runs what was submitted when it is polled.
+struct Faulty {
+    wrong: Wrong,
+    stream: Stream,
+    queue: Queue<Unsync>,
+    silent: <Unsync as SyncPolicy>::Event,
+    submitted: RefCell<Vec<Descriptor>>,
+    given: Cell<Option<Sequence>>,
+}
+
+impl Faulty {
+    fn new(wrong: Wrong) -> Self {
+        Self {
+            wrong,
+            stream: Stream::claim().expect("a test has few streams"),
+            queue: Queue::new(),
+            silent: <Unsync as SyncPolicy>::Event::new(),
+            submitted: RefCell::default(),
+            given: Cell::new(None),
+        }
+    }
+
+    fn carry_out(&self, descriptor: &Descriptor) -> Result<(), Fault> {
+        match (self.wrong, descriptor.command()) {
+            (Wrong::CopiesNothing, Command::Copy) => return Ok(()),
+            (Wrong::SkipsEmpty, _) if descriptor.operands().iter().any(|o| o.len == 0) => {
+                return Ok(());
+            }
+            (Wrong::SwapsOperands, Command::Kernel(_)) => {
+                let mut swapped = descriptor.operands().to_vec();
+                swapped.reverse();
+                let swapped = Descriptor::new(descriptor.command(), &swapped);
+                // SAFETY: as below.
+                return unsafe { run_on_host(&swapped.expect("a kernel takes all")) };
+            }
+            (Wrong::FillsOneMore, Command::Fill(byte)) => {
+                let other = Command::Fill(byte.wrapping_add(1));
+                let other = Descriptor::new(other, descriptor.operands()).expect("the same shape");
+                // SAFETY: as below.
+                return unsafe { run_on_host(&other) };
+            }
+            _ => {}
+        }
+        // SAFETY: called before the cargo of the descriptor lands, and the suite's operands are the
+        // engine's until then.
+        unsafe { run_on_host(descriptor) }
+    }
+
+    fn drive(&self) {
+        if self.wrong == Wrong::Never {
+            return;
+        }
+        let mut submitted = self.submitted.take();
+        if self.wrong == Wrong::Backwards {
+            submitted.reverse();
+        }
+        let mut outcomes = submitted
+            .iter()
+            .map(|descriptor| self.carry_out(descriptor));
+        let outcomes: Vec<_> = outcomes.by_ref().collect();
+        for outcome in outcomes {
+            if let Some(job) = self.queue.next() {
+                let hidden = self.wrong == Wrong::HidesFaults;
+                job.finish(if hidden { Ok(()) } else { outcome });
+            }
+        }
+    }
+}
+
+// SAFETY: it keeps none of the laws but those that memory rests on: operands are touched in `drive`
+// alone, before the cargo of any of them has landed.
+unsafe impl Engine for Faulty {
+    type Policy = Unsync;
+    type Cargo = Parcel;
+
+    fn stream(&self) -> StreamId {
+        self.stream.id()
+    }
+
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        mut cargo: Parcel,
+    ) -> Result<Sequence, Returned<Parcel, SubmitError>> {
+        let device = |operand: &wharf_engine::Operand| {
+            matches!(operand.place, wharf_engine::Place::Device(_))
+        };
+        if let Some(operand) = descriptor.operands().iter().position(device) {
+            if self.wrong == Wrong::ReachesAll {
+                cargo.landed(Ok(()));
+            }
+            return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
+        }
+        let full = SubmitError::QueueFull { slots: 4 };
+        if self.wrong == Wrong::OneSlotLess && self.queue.in_use() == 3 {
+            return Err(Returned::new(full, cargo));
+        }
+        let sequence = self.queue.push(descriptor.clone(), cargo)?;
+        self.submitted.borrow_mut().push(descriptor);
+        Ok(sequence)
+    }
+
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+        self.drive();
+        let polled = self.queue.poll(sequence, waker);
+        match (self.wrong, polled) {
+            (Wrong::LandsTwice, Poll::Ready(Some(Ok(mut parcel)))) => {
+                parcel.landed(Ok(()));
+                Poll::Ready(Some(Ok(parcel)))
+            }
+            (Wrong::LosesCargo, Poll::Ready(Some(Ok(_)))) => Poll::Ready(None),
+            (Wrong::GivesTwice, Poll::Ready(Some(completion))) => {
+                self.given.set(Some(sequence));
+                Poll::Ready(Some(completion))
+            }
+            (Wrong::GivesTwice, Poll::Ready(None)) if self.given.get() == Some(sequence) => {
+                Poll::Pending
+            }
+            (_, polled) => polled,
+        }
+    }
+
+    fn detach(&self, sequence: Sequence) {
+        if self.wrong != Wrong::KeepsDetached {
+            self.queue.detach(sequence);
+        }
+        self.drive();
+    }
+
+    fn abort(&self, sequence: Sequence) {
+        self.drive();
+        if self.wrong == Wrong::AbortsLanded {
+            self.queue.detach(sequence);
+        }
+        self.queue.abort(sequence);
+    }
+
+    fn completed(&self) -> &<Unsync as SyncPolicy>::Event {
+        match self.wrong {
+            Wrong::Silent => &self.silent,
+            _ => self.queue.completed(),
+        }
+    }
+}
+
+/// Drives an engine while somebody waits.
+struct Driving<'e>(&'e Faulty);
+
+impl Clock for Driving<'_> {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+    fn idle(&self) {
+        self.0.drive();
+    }
+}
+
+fn suite(wrong: Wrong) -> Failures {
+    let engine_under_test = Faulty::new(wrong);
+    let mut report = Failures::default();
+    let tally = engine(
+        "faulty",
+        &engine_under_test,
+        Heap::<Unsync>::new(),
+        Driving(&engine_under_test),
+        EngineClaims {
+            apart: false,
+            unreachable: Some(wharf_engine::Place::Device(
+                wharf_engine::DeviceAddress::new(8),
+            )),
+        },
+        &mut report,
+    );
+    assert_eq!(tally.failed as usize, report.failed.len());
+    report
+}
+
+#[test]
+fn an_engine_that_is_polled_passes() {
+    suite(Wrong::Nothing).none();
+}
+
+#[test]
+fn every_broken_law_of_an_engine_is_found() {
+    let laws = [
+        (
+            Wrong::Backwards,
+            "descriptors run in the order of submission",
+        ),
+        (Wrong::LandsTwice, "a fill fills"),
+        (Wrong::LosesCargo, "a copy copies"),
+        (Wrong::HidesFaults, "a kernel's fault is told"),
+        (Wrong::Silent, "a completion is an event"),
+        (Wrong::FillsOneMore, "a fill fills"),
+        (Wrong::CopiesNothing, "a copy copies"),
+        (Wrong::KeepsDetached, "a detached submission frees its slot"),
+        (Wrong::OneSlotLess, "a full queue is a value"),
+        (Wrong::GivesTwice, "a completion is taken once"),
+        (Wrong::ReachesAll, "an operand out of reach is refused"),
+        (
+            Wrong::SwapsOperands,
+            "a kernel is lent its operands in order",
+        ),
+        (Wrong::SkipsEmpty, "an operand may have no bytes"),
+        (Wrong::AbortsLanded, "what has landed is not aborted"),
+        (Wrong::Never, "a fill fills"),
+    ];
+    for (wrong, law) in laws {
+        suite(wrong).name(law);
+    }
+
+    let early = "what has not started is aborted";
+    apart(true, false).0.name(early);
+    let woken = "a completion wakes who polled";
+    apart(false, true).0.name(woken);
+
+    let mut seen = laws.map(|(_, law)| law).to_vec();
+    seen.extend([early, woken]);
+    let layer = [
+        "its stream has a number",
+        "submissions are numbered upwards",
+        "what is written overlaps nothing",
+    ];
+    suite(Wrong::Nothing).all_covered(&seen, &layer);
+}
+
+/// A queue that a thread of its own serves.
+struct Apart {
+    stream: Stream,
+    queue: Queue<Blocking>,
+    never_aborts: bool,
+    never_wakes: bool,
+}
+
+// SAFETY: operands are touched only by `run_on_host`, while their job exists.
+unsafe impl Engine for Apart {
+    type Policy = Blocking;
+    type Cargo = Parcel;
+
+    fn stream(&self) -> StreamId {
+        self.stream.id()
+    }
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        cargo: Parcel,
+    ) -> Result<Sequence, Returned<Parcel, SubmitError>> {
+        self.queue.push(descriptor, cargo)
+    }
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+        let waker = waker.filter(|_| !self.never_wakes);
+        self.queue.poll(sequence, waker)
+    }
+    fn detach(&self, sequence: Sequence) {
+        self.queue.detach(sequence);
+    }
+    fn abort(&self, sequence: Sequence) {
+        if !self.never_aborts {
+            self.queue.abort(sequence);
+        }
+    }
+    fn completed(&self) -> &<Blocking as SyncPolicy>::Event {
+        self.queue.completed()
+    }
+}
+
+/// Stands for a clock while nothing is to be waited for in vain: ten seconds pass in a thousand looks.
+struct Hasty(Cell<u32>);
+
+impl Clock for Hasty {
+    fn now(&self) -> Duration {
+        self.0.set(self.0.get() + 10);
+        Duration::from_millis(self.0.get().into())
+    }
+    fn idle(&self) {
+        thread::yield_now();
+    }
+}
+
+fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
+    let apart = Arc::new(Apart {
+        stream: Stream::claim().expect("a test has few streams"),
+        queue: Queue::new(),
+        never_aborts,
+        never_wakes,
+    });
+    let served = Arc::clone(&apart);
+    let server = thread::spawn(move || {
+        loop {
+            let seen = served.queue.submitted().epoch();
+            while let Some(job) = served.queue.next() {
+                // SAFETY: the job exists, so its operands are the engine's.
+                let outcome = unsafe { run_on_host(job.descriptor()) };
+                job.finish(outcome);
+            }
+            if served.queue.is_closed() {
+                return;
+            }
+            served.queue.submitted().wait(seen, &NoClock, None);
+        }
+    });
+    let memory: Arc<StaticPool<Blocking, 16, 2>> = Arc::default();
+    let claims = EngineClaims {
+        apart: true,
+        unreachable: None,
+    };
+    let mut report = Failures::default();
+    let tally = if never_aborts || never_wakes {
+        let clock = Hasty(Cell::new(0));
+        engine("apart", &*apart, memory, clock, claims, &mut report)
+    } else {
+        let clock = StdClock::new();
+        engine("apart", &*apart, memory, clock, claims, &mut report)
+    };
+    apart.queue.close();
+    server.join().expect("the server ends");
+    (report, tally)
+}
+
+#[test]
+fn an_engine_on_a_thread_of_its_own_passes() {
+    let (report, tally) = apart(false, false);
+    report.none();
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (16, 0, 1));
+}

@@ -1,0 +1,261 @@
+//! Sources that break a law each.
+//!
+//! No undefined behaviour arises from any of them: every block is carved from a sound pool and larger than
+//! was asked for; where blocks overlap, the suite has written what it reads, and borrows no two at once.
+#![allow(unsafe_code, reason = "implements the unsafe trait, wrongly")]
+
+use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use wharf_conformance::{SourceClaims, source};
+use wharf_source::{BlockSource, Census, PoolSource, SizeClass, SourceError, empty_block};
+use wharf_sync::Unsync;
+
+use crate::Failures;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    Overlapping,
+    Shares,
+    Misaligned,
+    NoneEmpty,
+    NoRefusals,
+    RoundedRefusals,
+    AskingCounts,
+    Rounds,
+    FirstInFirstOut,
+    NeverAgain,
+    CountsEmpty,
+    UseFalls,
+    TooMuchInUse,
+    CapacityGrows,
+    LargeIsExhausted,
+    ExhaustedIsLarge,
+    Unbounded,
+    NoName,
+}
+
+struct Faulty<'s> {
+    wrong: Wrong,
+    pool: PoolSource<'s, Unsync>,
+    first: RefCell<Vec<(Layout, NonNull<u8>)>>,
+    waiting: RefCell<Vec<(NonNull<u8>, Layout)>>,
+    refused: Cell<usize>,
+    largest_refused: Cell<usize>,
+    asked: Cell<usize>,
+    empty: Cell<usize>,
+    calls: Cell<usize>,
+}
+
+/// Every block is so much longer than was asked for.
+fn inside(layout: Layout) -> Layout {
+    Layout::from_size_align(layout.size() + 8, layout.align().max(8)).unwrap_or(layout)
+}
+
+// SAFETY: it keeps none of the laws, but blocks lie inside of blocks of the pool (see above). Values that
+// are owned in blocks would not survive an overlap, so only the blocks of one shape overlap, in which the
+// suite owns none.
+unsafe impl BlockSource for Faulty<'_> {
+    fn try_alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
+        self.calls.set(self.calls.get() + 1);
+        if layout.size() == 0 && self.wrong != Wrong::NoneEmpty {
+            self.empty.set(self.empty.get() + 1);
+            return empty_block(layout);
+        }
+        let none = layout.size() == 0;
+        let vended = if none {
+            None
+        } else if self.wrong == Wrong::Unbounded && layout.size() < 64 {
+            // SAFETY: not of zero size.
+            NonNull::new(unsafe { std::alloc::alloc(layout) })
+        } else {
+            self.pool.try_alloc(inside(layout))
+        };
+        let Some(block) = vended else {
+            self.refused.set(self.refused.get() + 1);
+            let size = self.largest_refused.get().max(layout.size());
+            self.largest_refused.set(size);
+            return None;
+        };
+        match self.wrong {
+            Wrong::Overlapping if layout.size() == 24 && layout.align() == 8 => {
+                let mut first = self.first.borrow_mut();
+                if let Some((_, first)) = first.first() {
+                    return Some(*first);
+                }
+                first.push((layout, block));
+                Some(block)
+            }
+            // Eight bytes longer than one byte is long enough for three.
+            Wrong::Shares if layout.size() == 1 || layout.size() == 3 => {
+                let mut first = self.first.borrow_mut();
+                match first.first() {
+                    Some((_, first)) => Some(*first),
+                    None => {
+                        first.push((layout, block));
+                        Some(block)
+                    }
+                }
+            }
+            Wrong::Misaligned if layout.size() == 13 || layout.size() == 100 => {
+                // SAFETY: the block is eight bytes longer.
+                Some(unsafe { block.add(1) })
+            }
+            _ => Some(block),
+        }
+    }
+
+    unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        match self.wrong {
+            // Not again, for it is not known whose it is.
+            Wrong::Overlapping | Wrong::Shares | Wrong::Misaligned | Wrong::NeverAgain => {}
+            Wrong::Unbounded if layout.size() < 64 => {
+                // SAFETY: as the caller promises; small blocks are the allocator's.
+                unsafe { std::alloc::dealloc(block.as_ptr(), layout) }
+            }
+            Wrong::FirstInFirstOut => {
+                // Three wait, and then come back the other way round.
+                let mut waiting = self.waiting.borrow_mut();
+                waiting.push((block, layout));
+                if waiting.len() == 3 {
+                    while let Some((block, layout)) = waiting.pop() {
+                        // SAFETY: as the caller promised when it was released.
+                        unsafe { self.pool.release(block, inside(layout)) }
+                    }
+                }
+            }
+            // SAFETY: as the caller promises; `inside` is what the pool was asked for.
+            _ => unsafe { self.pool.release(block, inside(layout)) },
+        }
+    }
+
+    fn refusal(&self, layout: Layout) -> SourceError {
+        self.asked.set(self.asked.get() + 1);
+        let requested = match self.wrong {
+            Wrong::Rounds => inside(layout).size(),
+            _ => layout.size(),
+        };
+        let large = match self.wrong {
+            Wrong::LargeIsExhausted => false,
+            Wrong::ExhaustedIsLarge => true,
+            _ => layout.size() > self.pool.census().capacity,
+        };
+        if large {
+            SourceError::TooLarge {
+                requested,
+                capacity: self.census().capacity,
+            }
+        } else {
+            SourceError::Exhausted {
+                requested,
+                available: 0,
+            }
+        }
+    }
+
+    fn census(&self) -> Census {
+        let mut census = self.pool.census();
+        census.refused = self.refused.get();
+        census.largest_refused = self.largest_refused.get();
+        match self.wrong {
+            Wrong::NoRefusals => census.refused = 0,
+            Wrong::RoundedRefusals => census.largest_refused &= !7,
+            Wrong::AskingCounts => census.refused += self.asked.get(),
+            Wrong::CountsEmpty => census.in_use += self.empty.get(),
+            Wrong::UseFalls => (census.in_use, census.peak) = (1, 1),
+            Wrong::TooMuchInUse => census.peak = census.capacity + 1,
+            Wrong::CapacityGrows => census.capacity += self.calls.get(),
+            _ => {}
+        }
+        census
+    }
+
+    fn name(&self) -> &'static str {
+        match self.wrong {
+            Wrong::NoName => "",
+            _ => "faulty",
+        }
+    }
+}
+
+fn suite(wrong: Wrong) -> Failures {
+    let mut slab = vec![MaybeUninit::uninit(); 16 << 10];
+    let mut classes = [const { SizeClass::EMPTY }; 32];
+    let faulty = Faulty {
+        wrong,
+        pool: PoolSource::new(&mut slab, &mut classes),
+        first: RefCell::default(),
+        waiting: RefCell::default(),
+        refused: Cell::new(0),
+        largest_refused: Cell::new(0),
+        asked: Cell::new(0),
+        empty: Cell::new(0),
+        calls: Cell::new(0),
+    };
+    let claims = SourceClaims {
+        // A chain of owned values is of the shape that overlaps, and must not be made.
+        bounded: wrong != Wrong::Overlapping,
+        ..SourceClaims::POOL
+    };
+    let mut report = Failures::default();
+    let tally = source::<Unsync, _>("faulty", &faulty, claims, &mut report);
+    assert_eq!(tally.failed as usize, report.failed.len());
+    report
+}
+
+#[test]
+fn a_source_that_breaks_no_law_passes() {
+    suite(Wrong::Nothing).none();
+}
+
+#[test]
+fn every_broken_law_of_a_source_is_found() {
+    let beyond = "a request beyond all memory is refused by its number";
+    let laws = [
+        (
+            Wrong::Overlapping,
+            "a block keeps its bytes while others come and go",
+        ),
+        (Wrong::Shares, "blocks do not overlap"),
+        (Wrong::Misaligned, "blocks are aligned"),
+        (Wrong::NoneEmpty, "no bytes take no memory"),
+        (Wrong::NoRefusals, beyond),
+        (Wrong::RoundedRefusals, beyond),
+        (Wrong::AskingCounts, "asking why counts nothing"),
+        (Wrong::Rounds, "asking why counts nothing"),
+        (Wrong::FirstInFirstOut, "last in, first out"),
+        (Wrong::NeverAgain, "everything returns"),
+        (Wrong::CountsEmpty, "no bytes take no memory"),
+        (Wrong::UseFalls, "the census adds up"),
+        (Wrong::TooMuchInUse, "the census adds up"),
+        (Wrong::CapacityGrows, "the census adds up"),
+        (Wrong::LargeIsExhausted, beyond),
+        (Wrong::ExhaustedIsLarge, "exhaustion is a value"),
+        (Wrong::Unbounded, "exhaustion is a value"),
+        (Wrong::NoName, "it has a name"),
+    ];
+    for (wrong, law) in laws {
+        suite(wrong).name(law);
+    }
+
+    let claims = SourceClaims::NULL;
+    let mut report = Failures::default();
+    let _ = source::<Unsync, _>("heap", wharf_source::HeapSource, claims, &mut report);
+    let refuses = "who vends nothing refuses everything and counts nothing";
+    report.name(refuses);
+
+    let mut seen = laws.map(|(_, law)| law).to_vec();
+    seen.push(refuses);
+    let layer = [
+        "owned values are dropped once",
+        "a block is taken apart and put together",
+        "it is the same with its type known",
+    ];
+    suite(Wrong::Nothing).all_covered(&seen, &layer);
+}
