@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::process;
 
 /// The features that a host build turns on, in whichever package declares them.
-const HOST_FEATURES: [&str; 3] = ["std", "critical-section", "cli"];
+const HOST_FEATURES: [&str; 4] = ["std", "critical-section", "softdma", "cli"];
 
 /// The workspace as `cargo metadata` describes it.
 #[derive(Debug)]
