@@ -24,7 +24,8 @@ use crate::{Check, Failure, Outcome, Parcel, Report, Stop, Subject, Tally, run};
 /// What an engine claims beyond the laws of [`Engine`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineClaims {
-    /// It runs kernels on a context of its own, so that a submitter can act while one runs.
+    /// It runs kernels on a context of its own (a thread, an interrupt, another core), so that a submitter
+    /// can act while one runs.
     pub apart: bool,
     /// A place that it does not reach: it must refuse an operand there.
     pub unreachable: Option<Place>,
@@ -44,9 +45,9 @@ type Memory<'r, Q> = &'r dyn MemBackend<Policy = Q>;
 
 /// Holds an engine to the laws of `wharf-engine`.
 ///
-/// Its operands are vended by `memory`, which it must reach: two segments of 16 bytes at a time. Completions are
-/// waited for on the engine's own event, for ten seconds by `clock`; where the policy cannot wait, the
-/// clock's idle hook is run instead, which is the place to drive an engine that is polled. Give it an engine
+/// Its operands are vended by `memory`, which it must reach: two segments of 16 bytes at a time. Completions of an
+/// engine that runs apart are waited for on its own event, for ten seconds by `clock`; for another one the
+/// clock's idle hook is run, which is the place to drive an engine that is polled. Give it an engine
 /// that nobody else uses meanwhile.
 ///
 /// The memory is `'static`, borrowed or counted, because a broken engine may never let go of it: then it leaks.
@@ -408,7 +409,13 @@ impl<P: SyncPolicy, Q> Rig<'_, P, Q> {
             if let Some(answer) = test() {
                 return Ok(answer);
             }
-            match event.wait(seen, self.clock, Some(deadline)) {
+            // An engine that runs on our context only would be waited for in vain.
+            let wake = if self.claims.apart {
+                event.wait(seen, self.clock, Some(deadline))
+            } else {
+                Wake::Never
+            };
+            match wake {
                 Wake::Notified => {}
                 Wake::Never if turns < TURNS => {
                     turns += 1;
