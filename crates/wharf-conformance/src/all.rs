@@ -4,9 +4,7 @@
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 
-use wharf_backend::{
-    Align32, DeviceAddress, FaultInject, Place, PoolBackend, SlotControl, StaticPool,
-};
+use wharf_backend::{Align32, FaultInject, MemSpace, PoolBackend, SlotControl, StaticPool};
 use wharf_engine::{CpuEngine, Stream};
 use wharf_source::{NullSource, PoolSource, SizeClass, StaticPoolSource, StaticPoolState};
 use wharf_sync::{ConstInit, NoClock, SyncPolicy};
@@ -110,7 +108,7 @@ fn cpu_engine<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let cpu = CpuEngine::<P, Parcel, 4>::new(stream);
     let claims = EngineClaims {
         apart: false,
-        unreachable: Some(Place::Device(DeviceAddress::new(64))),
+        unreachable: Some(MemSpace::Device),
     };
     // SAFETY: this engine runs only inside of calls to it, and is dropped before the memory.
     unsafe { engine_on_borrowed(NAME, &cpu, &memory, NoClock, claims, report) }

@@ -6,13 +6,14 @@
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 use core::task::Poll;
 use core::time::Duration;
 
-use wharf_backend::{BackendRef, MemBackend, SegmentMut};
+use wharf_backend::{BackendRef, MemBackend, MemSpace, SegmentMut};
 use wharf_engine::{
-    Command, Completion, Descriptor, DescriptorError, Engine, Fault, KernelFault, Lent,
-    MAX_OPERANDS, Operand, Place, Sequence, SubmitError,
+    Command, Completion, Descriptor, DescriptorError, DeviceAddress, Engine, Fault, KernelFault,
+    Lent, MAX_OPERANDS, Operand, Place, Sequence, SubmitError,
 };
 use wharf_sync::{Clock, Event, SyncPolicy, Wake};
 
@@ -24,10 +25,12 @@ use crate::{Check, Failure, Outcome, Parcel, Report, Stop, Subject, Tally, run};
 /// What an engine claims beyond the laws of [`Engine`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineClaims {
-    /// It runs kernels on a context of its own, so that a submitter can act while one runs.
+    /// It runs kernels on a context of its own (a thread, an interrupt, another core), so that a submitter
+    /// can act while one runs.
     pub apart: bool,
-    /// A place that it does not reach: it must refuse an operand there.
-    pub unreachable: Option<Place>,
+    /// A space that it does not reach: it must refuse an operand there, even one without bytes. (The
+    /// suite names no other, so that a wrong claim does no harm.)
+    pub unreachable: Option<MemSpace>,
 }
 
 /// Everything behind `dyn`, so that an image holds the suite once a policy and not once an engine.
@@ -44,9 +47,9 @@ type Memory<'r, Q> = &'r dyn MemBackend<Policy = Q>;
 
 /// Holds an engine to the laws of `wharf-engine`.
 ///
-/// Its operands are vended by `memory`, which it must reach: two segments of 16 bytes at a time. Completions are
-/// waited for on the engine's own event, for ten seconds by `clock`; where the policy cannot wait, the
-/// clock's idle hook is run instead, which is the place to drive an engine that is polled. Give it an engine
+/// Its operands are vended by `memory`, which it must reach: two segments of 16 bytes at a time. Completions of an
+/// engine that runs apart are waited for on its own event, for ten seconds by `clock`; for another one the
+/// clock's idle hook is run, which is the place to drive an engine that is polled. Give it an engine
 /// that nobody else uses meanwhile.
 ///
 /// The memory is `'static`, borrowed or counted, because a broken engine may never let go of it: then it leaks.
@@ -78,11 +81,11 @@ where
     R::Backend: Sized,
     K: Clock,
 {
-    let keep = memory.clone();
-    // SAFETY: should a parcel never land, the memory is kept for ever below.
+    let keep = ManuallyDrop::new(memory.clone());
+    // SAFETY: should a parcel never land, or a kernel unwind, the memory is kept for ever.
     let (tally, stuck) = unsafe { try_engine(name, &engine, &memory, &clock, claims, report) };
-    if stuck {
-        core::mem::forget(keep);
+    if !stuck {
+        drop(ManuallyDrop::into_inner(keep));
     }
     tally
 }
@@ -408,7 +411,13 @@ impl<P: SyncPolicy, Q> Rig<'_, P, Q> {
             if let Some(answer) = test() {
                 return Ok(answer);
             }
-            match event.wait(seen, self.clock, Some(deadline)) {
+            // An engine that runs on our context only would be waited for in vain.
+            let wake = if self.claims.apart {
+                event.wait(seen, self.clock, Some(deadline))
+            } else {
+                Wake::Never
+            };
+            match wake {
                 Wake::Notified => {}
                 Wake::Never if turns < TURNS => {
                     turns += 1;
@@ -569,17 +578,15 @@ fn overlap<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
 }
 
 fn unreachable<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
-    let Some(place) = rig.claims.unreachable else {
-        return Err(Stop::Inapplicable("no place is known to be out of reach"));
+    let place = match rig.claims.unreachable {
+        Some(MemSpace::Host) => Place::Host(NonNull::dangling()),
+        Some(MemSpace::Device) => Place::Device(DeviceAddress::new(64)),
+        None => return Err(Stop::Inapplicable("it claims to reach every space")),
     };
     let scene = Scene::new(rig)?;
-    let operands = [
-        scene.operand(Use::Write(Part::A)),
-        Operand::read(place, LEN),
-    ];
+    let operands = [scene.operand(Use::Write(Part::A)), Operand::read(place, 0)];
     let descriptor = Descriptor::new(Command::Kernel(add), &operands).demand("a descriptor")?;
-    // SAFETY: the engine does not reach the second operand, as whoever runs the suite claims, and so
-    // must not take the descriptor; the first one is the scene's.
+    // SAFETY: the first operand is the scene's, and the second has no bytes.
     match unsafe { rig.engine.submit(descriptor, scene.ledger.parcel()) } {
         Ok(sequence) => {
             let _ = scene.finish(sequence)?;

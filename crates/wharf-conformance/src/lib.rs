@@ -13,6 +13,7 @@
 //! # impl BatteryRam { const fn new() -> Self { Self(StaticPool::new()) } }
 //!
 //! // A backend of your own.
+//! // SAFETY: (why it keeps the laws of the trait)
 //! unsafe impl MemBackend for BatteryRam {
 //!     // ...
 //! #   type Policy = Unsync;

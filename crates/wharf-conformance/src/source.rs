@@ -7,7 +7,7 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 
-use wharf_source::{Block, BlockSource, Owned, SourceError};
+use wharf_source::{Block, BlockSource, Census, Owned, SourceError};
 use wharf_sync::SyncPolicy;
 
 use crate::check::{Demand, applies, ensure, equal, refused};
@@ -351,13 +351,21 @@ fn owned_values(sample: &Sample<'_>) -> Outcome {
     equal("drops while it is owned", drops.get(), 0)?;
     drop(owned);
     equal("drops after its owner's", drops.get(), 1)?;
-    let taken = Owned::new(sample.source, Dropped(&drops))
-        .map_err(|(error, _)| error)
-        .demand("a small value")
-        .map(Owned::into_inner)?;
-    equal("drops while it is taken out", drops.get(), 1)?;
-    drop(taken);
-    equal("drops after that", drops.get(), 2)?;
+    let before = sample.source.census();
+    // More often than there are blocks of this shape to fall back on.
+    for before in 1..17 {
+        let taken = Owned::new(sample.source, Dropped(&drops))
+            .map_err(|(error, _)| error)
+            .demand("a small value")
+            .map(Owned::into_inner)?;
+        equal("drops while it is taken out", drops.get(), before)?;
+        drop(taken);
+        equal("drops after that", drops.get(), before + 1)?;
+    }
+    ensure(
+        sample.source.census() == before,
+        "a block whose value was taken out is used again",
+    )?;
     Ok(())
 }
 
@@ -509,7 +517,7 @@ fn exhaustion(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.bounded, "it claims no bound")?;
     let before = sample.source.census();
     let (mut chain, links) = fill(sample);
-    let outcome = exhausted(sample, before.refused, &mut chain, links);
+    let outcome = exhausted(sample, before, &mut chain, links);
     release(&mut chain, usize::MAX);
     outcome?;
     let (mut chain, again) = fill(sample);
@@ -520,7 +528,7 @@ fn exhaustion(sample: &Sample<'_>) -> Outcome {
 
 fn exhausted<'s>(
     sample: &Sample<'s>,
-    refused_before: usize,
+    before: Census,
     chain: &mut Option<Owned<Chain<'s>, Erased<'s>>>,
     links: usize,
 ) -> Outcome {
@@ -528,8 +536,10 @@ fn exhausted<'s>(
     let request = Layout::new::<Chain<'_>>();
     let census = sample.source.census();
     if census.unit != 0 {
-        let told = refused_before.saturating_add(1);
+        let told = before.refused.saturating_add(1);
         equal("refusals", census.refused, told)?;
+        let largest = before.largest_refused.max(request.size());
+        equal("the largest refused", census.largest_refused, largest)?;
     }
     let within = census.capacity == 0 || census.in_use <= census.capacity;
     ensure(within, "no more is in use than there is")?;

@@ -29,6 +29,7 @@ enum Wrong {
     Longer,
     NoRefusals,
     RoundedRefusals,
+    LastRefusal,
     NeverFalls,
     PeakFalls,
     LargeIsExhausted,
@@ -114,7 +115,8 @@ unsafe impl MemBackend for Faulty {
         let Some(header) = vended else {
             self.refused.set(self.refused.get() + 1);
             let largest = self.largest_refused.get().max(size);
-            self.largest_refused.set(largest);
+            let last = self.wrong == Wrong::LastRefusal;
+            self.largest_refused.set(if last { size } else { largest });
             return None;
         };
         self.vended.set(self.vended.get() + 1);
@@ -324,6 +326,10 @@ fn every_broken_law_of_a_backend_is_found() {
         (Wrong::NoRefusals, "exhaustion is a value"),
         (
             Wrong::RoundedRefusals,
+            "a larger segment is refused as too large",
+        ),
+        (
+            Wrong::LastRefusal,
             "a larger segment is refused as too large",
         ),
         (Wrong::NeverFalls, "a dropped segment goes back"),

@@ -209,9 +209,7 @@ fn suite(wrong: Wrong) -> Failures {
         Driving(&engine_under_test),
         EngineClaims {
             apart: false,
-            unreachable: Some(wharf_engine::Place::Device(
-                wharf_engine::DeviceAddress::new(8),
-            )),
+            unreachable: Some(wharf_backend::MemSpace::Device),
         },
         &mut report,
     );

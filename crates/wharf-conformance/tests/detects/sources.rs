@@ -24,6 +24,7 @@ enum Wrong {
     NoneEmpty,
     NoRefusals,
     RoundedRefusals,
+    LastRefusal,
     AskingCounts,
     Rounds,
     FirstInFirstOut,
@@ -76,8 +77,10 @@ unsafe impl BlockSource for Faulty<'_> {
         };
         let Some(block) = vended else {
             self.refused.set(self.refused.get() + 1);
-            let size = self.largest_refused.get().max(layout.size());
-            self.largest_refused.set(size);
+            let largest = self.largest_refused.get().max(layout.size());
+            let last = self.wrong == Wrong::LastRefusal;
+            self.largest_refused
+                .set(if last { layout.size() } else { largest });
             return None;
         };
         match self.wrong {
@@ -227,6 +230,7 @@ fn every_broken_law_of_a_source_is_found() {
         (Wrong::NoneEmpty, "no bytes take no memory"),
         (Wrong::NoRefusals, beyond),
         (Wrong::RoundedRefusals, beyond),
+        (Wrong::LastRefusal, "exhaustion is a value"),
         (Wrong::AskingCounts, "asking why counts nothing"),
         (Wrong::Rounds, "asking why counts nothing"),
         (Wrong::FirstInFirstOut, "last in, first out"),
