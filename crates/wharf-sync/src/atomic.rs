@@ -46,15 +46,12 @@ unsafe impl Count for AtomicCount {
         }
         // Release: what this holder did to the memory happens before whoever frees it.
         let before = self.0.fetch_sub(1, Ordering::Release);
-        if before == 1 {
-            // Acquire: the other half of the pair.
-            fence(Ordering::Acquire);
-            return true;
+        // One test on the way that is always taken: the last holder and the saturated half are both
+        // outside of this range.
+        if (2..Self::LIMIT).contains(&before) {
+            return false;
         }
-        if before >= Self::LIMIT {
-            self.park();
-        }
-        false
+        self.was_last(before)
     }
 
     #[inline]
@@ -70,6 +67,19 @@ unsafe impl Count for AtomicCount {
 }
 
 impl AtomicCount {
+    #[cold]
+    fn was_last(&self, before: u32) -> bool {
+        if before == 1 {
+            // Acquire: the other half of the pair.
+            fence(Ordering::Acquire);
+            return true;
+        }
+        if before >= Self::LIMIT {
+            self.park();
+        }
+        false
+    }
+
     #[cold]
     fn park(&self) {
         // Relaxed: nothing is published; the memory is never freed again.
