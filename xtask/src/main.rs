@@ -7,6 +7,7 @@ mod count;
 mod demo;
 mod emulator;
 mod failure;
+mod figures;
 mod process;
 mod report;
 mod setup;
@@ -57,6 +58,12 @@ enum Task {
     /// not install, it prints what to type and exits 1. With nothing missing it changes nothing.
     #[command(verbatim_doc_comment)]
     Setup(SetupArgs),
+    /// Count instructions and weigh images, and print them beside the goals
+    ///
+    /// Instructions are counted by valgrind on this machine, text is measured in images linked for a
+    /// Cortex-M0. A goal that is not met is printed as such and fails nothing.
+    #[command(verbatim_doc_comment)]
+    Figures(FiguresArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -97,6 +104,13 @@ struct SetupArgs {
     check: bool,
 }
 
+#[derive(Debug, clap::Args)]
+struct FiguresArgs {
+    /// Also write every figure to this file
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match perform(cli.task) {
@@ -116,6 +130,7 @@ fn perform(task: Task) -> Result<ExitCode, Failure> {
             suite::run(&workspace, args.host_only, &args.only, args.json.as_deref())
         }
         Task::Setup(args) => setup::run(&workspace, args.check),
+        Task::Figures(args) => figures::run(&workspace, args.json.as_deref()),
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Need {
     Target(&'static str),
     /// A program of QEMU's, which distributions package under its own name.
     Emulator(&'static str),
+    /// Any other program, which distributions package under its own name.
+    Program(&'static str),
     /// A component of rustup's toolchain, with the cargo subcommand that it brings.
     Component {
         name: &'static str,
@@ -33,6 +35,8 @@ pub(crate) enum Need {
     },
 }
 
+/// Counts instructions.
+pub(crate) const VALGRIND: Need = Need::Program("valgrind");
 /// rustfmt, as `cargo fmt`.
 pub(crate) const RUSTFMT: Need = Need::Component {
     name: "rustfmt",
@@ -49,6 +53,7 @@ impl fmt::Display for Need {
         match self {
             Self::Target(triple) => write!(f, "a toolchain for {triple}"),
             Self::Emulator(program) => write!(f, "the emulator {program}"),
+            Self::Program(program) => write!(f, "the program {program}"),
             Self::Component { name, .. } => write!(f, "the component {name}"),
         }
     }
@@ -59,7 +64,7 @@ impl Need {
     fn missing(self, workspace: &Workspace) -> Option<String> {
         match self {
             Self::Target(triple) => Toolchain::find(workspace, triple).err(),
-            Self::Emulator(program) => {
+            Self::Emulator(program) | Self::Program(program) => {
                 let answer = process::ask(Command::new(program).arg("--version"));
                 answer
                     .is_none()
@@ -90,6 +95,10 @@ impl Need {
                     apt_advice(&[program])
                 )
             }
+            Self::Program(program) => format!(
+                "on Debian and Ubuntu `{}`, elsewhere by the system's own packages",
+                apt_advice(&[program])
+            ),
             Self::Component { name, .. } => format!("`rustup component add {name}`"),
         }
     }
@@ -156,7 +165,7 @@ impl<'a> Setup<'a> {
                     self.apt(&CROSS_PACKAGES);
                 }
             }
-            Need::Emulator(program) => self.apt(&[program]),
+            Need::Emulator(program) | Need::Program(program) => self.apt(&[program]),
             Need::Component { name, .. } => {
                 self.step(Command::new("rustup").args(["component", "add", name]));
             }
@@ -227,6 +236,7 @@ fn everything() -> Vec<Need> {
         .into_iter()
         .chain(targets)
         .chain(emulators)
+        .chain([VALGRIND])
         .collect()
 }
 
@@ -270,6 +280,11 @@ mod tests {
              && sudo apt-get install --no-install-recommends rustc-web rust-web-src`"
         );
         assert_eq!(CLIPPY.advice(), "`rustup component add clippy`");
+        assert_eq!(
+            VALGRIND.advice(),
+            "on Debian and Ubuntu `sudo apt-get update && sudo apt-get install \
+             --no-install-recommends valgrind`, elsewhere by the system's own packages"
+        );
     }
 
     #[test]

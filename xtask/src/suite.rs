@@ -136,11 +136,12 @@ fn settle(outcome: Result<Tally, String>, host_only: bool) -> Tally {
     tally
 }
 
-fn create(path: &Path) -> Result<File, Failure> {
+/// The file of a `--json`.
+pub(crate) fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+pub(crate) fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::bad_input(format!("--json: cannot write {}: {error}", path.display()))
 }
 

@@ -123,10 +123,25 @@ impl Toolchain {
 
     /// The image that a release build of `binary` leaves.
     pub(crate) fn image(&self, workspace: &Workspace, binary: &str) -> PathBuf {
+        self.image_of(workspace, "release", binary)
+    }
+
+    /// The image that a build of `binary` under a profile leaves.
+    pub(crate) fn image_of(&self, workspace: &Workspace, profile: &str, binary: &str) -> PathBuf {
         self.target_dir(workspace)
             .join(self.triple)
-            .join("release")
+            .join(profile)
             .join(binary)
+    }
+
+    /// The compiler, with its version.
+    pub(crate) fn compiler(&self, workspace: &Workspace) -> String {
+        let mut command = match self.kind {
+            Kind::Rustup => rustc(),
+            Kind::Distribution { .. } => Command::new(DISTRIBUTION_RUSTC),
+        };
+        process::ask(command.arg("--version").current_dir(&workspace.root))
+            .unwrap_or_else(|| self.describe().to_owned())
     }
 }
 

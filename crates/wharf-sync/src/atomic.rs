@@ -46,15 +46,12 @@ macro_rules! over_atomics {
                 }
                 // Release: what this holder did to the memory happens before whoever frees it.
                 let before = self.0.fetch_sub(1, Ordering::Release);
-                if before == 1 {
-                    // Acquire: the other half of the pair.
-                    fence(Ordering::Acquire);
-                    return true;
+                // One test on the way that is nearly always taken: the last holder and the saturated half are
+                // both outside of this range.
+                if (2..Self::LIMIT).contains(&before) {
+                    return false;
                 }
-                if before >= Self::LIMIT {
-                    self.park();
-                }
-                false
+                self.was_last(before)
             }
 
             #[inline]
@@ -73,6 +70,19 @@ macro_rules! over_atomics {
             /// Where a saturated count stays: far enough from both ends that the increments and decrements
             /// under way on other cores can never carry it out of the saturated half.
             const PARKED: u32 = Self::LIMIT + (Self::LIMIT >> 1);
+
+            #[cold]
+            fn was_last(&self, before: u32) -> bool {
+                if before == 1 {
+                    // Acquire: the other half of the pair.
+                    fence(Ordering::Acquire);
+                    return true;
+                }
+                if before >= Self::LIMIT {
+                    self.park();
+                }
+                false
+            }
 
             #[cold]
             fn park(&self) {

@@ -88,20 +88,23 @@ impl<T: ConstInit> ConstInit for UnsyncLock<T> {
     const INIT: Self = Self(Own::new(T::INIT));
 }
 
-/// The counter of [`Unsync`]: a cell.
+/// The counter of [`Unsync`]: a cell. It never holds more than [`Count::LIMIT`].
 #[derive(Debug)]
 pub struct UnsyncCount(Own<Cell<u32>>);
 
 // SAFETY: not `Sync`; one context counts, one step at a time.
 unsafe impl Count for UnsyncCount {
     fn new(count: u32) -> Self {
-        Self(Own::new(Cell::new(count)))
+        Self(Own::new(Cell::new(count.min(Self::LIMIT))))
     }
     #[inline]
     fn increment(&self) {
-        let count = self.0.value.get();
-        if count < Self::LIMIT {
-            self.0.value.set(count + 1);
+        // Counted first and mended after: what nearly always happens is one increment in memory. No
+        // wrap, because no count is above the limit.
+        let count = self.0.value.get().wrapping_add(1);
+        self.0.value.set(count);
+        if count >= Self::LIMIT {
+            self.stick();
         }
     }
     #[inline]
@@ -110,8 +113,13 @@ unsafe impl Count for UnsyncCount {
         if count == 1 {
             return true;
         }
-        // Without a branch: one less, or nothing less where it is saturated.
-        self.0.value.set(count - u32::from(count < Self::LIMIT));
+        debug_assert_ne!(count, 0, "given back more often than held");
+        // The limit is the one number that overflows as a signed one: the core tests it for free.
+        let (fewer, saturated) = count.cast_signed().overflowing_sub(1);
+        self.0.value.set(fewer.cast_unsigned());
+        if saturated {
+            self.stick();
+        }
         false
     }
     #[inline]
@@ -120,6 +128,15 @@ unsafe impl Count for UnsyncCount {
     }
     fn get(&self) -> u32 {
         self.0.value.get()
+    }
+}
+
+impl UnsyncCount {
+    /// Out of line, so that the count stays in memory on the way that is taken.
+    #[cold]
+    #[inline(never)]
+    fn stick(&self) {
+        self.0.value.set(Self::LIMIT);
     }
 }
 
@@ -219,6 +236,19 @@ mod tests {
         assert_eq!(count.get(), 0x8000_0000);
         assert!(!count.decrement());
         assert_eq!(count.get(), 0x8000_0000, "a saturated count never falls");
+        let count = UnsyncCount::new(u32::MAX);
+        count.increment();
+        assert_eq!(count.get(), 0x8000_0000, "nor wraps, wherever it began");
+    }
+
+    #[test]
+    fn a_count_falls_by_one_a_holder() {
+        let count = UnsyncCount::new(3);
+        assert!(!count.decrement());
+        assert!(!count.is_unique());
+        assert!(!count.decrement());
+        assert!(count.is_unique());
+        assert!(count.decrement());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::demo;
 use crate::emulator::LM3S6965EVB;
+use crate::figures;
 use crate::report::Tally;
 use crate::setup::{CLIPPY, RUSTFMT};
 use crate::suite::Context;
@@ -23,6 +24,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
         Ok(()) => {
             add(on_host(context));
             add(on_models(context));
+            add(on_figures(context));
             add(on_firmware(context));
         }
         Err(reason) => add(Err(reason)),
@@ -44,6 +46,14 @@ fn on_host(context: &Context<'_>) -> Result<Tally, String> {
     let mut command = workspace.cargo("clippy");
     command.args(["--workspace", "--all-targets", "--features", &features]);
     check("clippy", command.args(["--", "-D", "warnings"]))
+}
+
+/// The programs that are measured, which no build of the whole workspace includes.
+fn on_figures(context: &Context<'_>) -> Result<Tally, String> {
+    let mut command = context.workspace.cargo("clippy");
+    command.args(["-p", figures::PACKAGE, "--features", "count,size"]);
+    command.args(["--all-targets", "--", "-D", "warnings"]);
+    check("clippy of the figures", &mut command)
 }
 
 /// The models, and the code of the libraries that only they see.
@@ -91,8 +101,15 @@ fn on_firmware(context: &Context<'_>) -> Result<Tally, String> {
     for package in FIRMWARE {
         command.args(["-p", package, "--bin", package]);
     }
-    check(
+    tally.add(check(
         "clippy of the firmware",
         command.args(["--", "-D", "warnings"]),
-    )
+    )?);
+    let mut command = toolchain.cargo(workspace, "clippy");
+    command.args(["-p", figures::PACKAGE, "--features", "size", "--bins"]);
+    tally.add(check(
+        "clippy of the images that are weighed",
+        command.args(["--", "-D", "warnings"]),
+    )?);
+    Ok(tally)
 }

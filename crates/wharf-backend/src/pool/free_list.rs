@@ -63,8 +63,9 @@ impl FreeList {
         link
     }
 
-    /// Counts a refusal of `size` bytes.
+    /// Counts a refusal of `size` bytes. Out of line: two ways lead here, both rare.
     #[cold]
+    #[inline(never)]
     pub(super) fn refuse(&self, size: usize) {
         self.refused.set(self.refused.get().saturating_add(1));
         self.largest_refused

@@ -1,13 +1,18 @@
 //! Runs one case a given number of times, for an instruction counter outside: `count CASE TIMES`.
 //!
-//! Two runs that differ in TIMES alone differ by that many times the case; everything else cancels.
+//! Two runs that differ in TIMES alone differ by that many times the case; everything else cancels. What
+//! remains of the harness is the loop and that somebody looks at the result (`floor/nothing`), in every
+//! case alike. Operands lie in memory of which the optimiser knows nothing.
+//!
+//! `count sizes` prints the sizes of types on this host.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wharf_backend::{BackendExt, MemBackend, SegmentMut, StaticPool};
-use wharf_bench::Lifo;
+use wharf_bench::{Lifo, Run, Window, types};
 use wharf_engine::Access;
 use wharf_segment::{Segment, View};
 use wharf_source::HeapSource;
@@ -36,6 +41,12 @@ unsafe impl critical_section::Impl for Masked {
 }
 
 const CASES: &[Case] = &[
+    ("floor/nothing", |times| {
+        let two_words = black_box((1usize, 2usize));
+        for _ in 0..times {
+            hold(two_words);
+        }
+    }),
     ("floor/lifo", |times| {
         let pool = Lifo::<64, 16>::default();
         let pool = black_box(&pool);
@@ -83,6 +94,20 @@ const CASES: &[Case] = &[
             hold(arc.clone());
         }
     }),
+    ("clone+drop/rc", |times| {
+        let rc = black_box(std::rc::Rc::new([0u8; 64]));
+        for _ in 0..times {
+            hold(rc.clone());
+        }
+    }),
+    ("floor/window", |times| {
+        let (run, owner) = (Run::default(), Cell::new(0));
+        let window = black_box(Window::new(&run, &owner, 64));
+        let range = black_box(&RANGE);
+        for _ in 0..times {
+            hold(window.slice(range.0..range.1));
+        }
+    }),
     ("view-slice+drop/unsync", |times| view::<Unsync>(times)),
     ("view-slice+drop/critical", |times| view::<Critical>(times)),
     ("ticket/critical", |times| {
@@ -114,6 +139,9 @@ const CASES: &[Case] = &[
     }),
 ];
 
+/// What is sliced out of 64 bytes.
+const RANGE: (usize, usize) = (8, 24);
+
 /// Lets the optimiser believe that somebody looks at `value`, and drops it.
 #[inline]
 fn hold<T>(value: T) {
@@ -144,8 +172,9 @@ fn clone_drop<P: SyncPolicy>(times: u64) {
 fn view<P: SyncPolicy>(times: u64) {
     let pool = Pool::<P>::fresh();
     let view = black_box(View::from(segment(&pool)));
+    let range = black_box(&RANGE);
     for _ in 0..times {
-        hold(view.slice(black_box(8)..black_box(24)).ok());
+        hold(view.slice(range.0..range.1).ok());
     }
 }
 
@@ -158,12 +187,18 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if case.as_deref() == Some("sizes") {
+        for (name, bytes) in types::ALL {
+            println!("{name} {bytes}");
+        }
+        return ExitCode::SUCCESS;
+    }
     let found = CASES
         .iter()
         .find(|(name, _)| Some(*name) == case.as_deref());
     let times = times.and_then(|times| times.parse().ok());
     let (Some((_, run)), Some(times)) = (found, times) else {
-        eprintln!("usage: count list | count CASE TIMES");
+        eprintln!("usage: count list | count sizes | count CASE TIMES");
         return ExitCode::from(2);
     };
     run(times);

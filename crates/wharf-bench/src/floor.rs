@@ -1,11 +1,11 @@
-//! The floor of a pool: a bare last-in first-out list of slots by index, with a handle of the same size.
-//!
-//! It checks nothing, counts nothing, and knows no policy. `cs` puts a critical section around both halves.
-#![allow(unsafe_code, reason = "the floor is what unchecked code would cost")]
+//! Floors: what the same would cost without any check, with handles of the same size.
+#![allow(unsafe_code, reason = "a floor is what unchecked code would cost")]
 
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 
+/// A pool's floor: a bare last-in first-out list of slots by index. It counts nothing and knows no policy.
+///
 /// `SLOTS` slots of `PAYLOAD` bytes.
 #[derive(Debug)]
 pub struct Lifo<const PAYLOAD: usize, const SLOTS: usize> {
@@ -64,5 +64,71 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Drop for Handle<'_, PAYLOAD, SLOT
         link.set(self.pool.top.get());
         #[expect(clippy::cast_possible_truncation, reason = "a few slots")]
         self.pool.top.set(self.slot as u32);
+    }
+}
+
+/// A run of bytes that is counted, without a limit.
+#[derive(Debug)]
+pub struct Run {
+    holders: Cell<u32>,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            holders: Cell::new(1),
+        }
+    }
+}
+
+/// The floor of a view: a counted pointer, whom it goes back to, an offset and a length.
+#[derive(Debug)]
+pub struct Window<'r> {
+    run: &'r Run,
+    owner: &'r Cell<u32>,
+    start: usize,
+    len: usize,
+}
+
+impl<'r> Window<'r> {
+    /// A window of `len` bytes; the last one to go tells `owner`.
+    #[must_use]
+    pub const fn new(run: &'r Run, owner: &'r Cell<u32>, len: usize) -> Self {
+        Self {
+            run,
+            owner,
+            start: 0,
+            len,
+        }
+    }
+
+    /// Where it starts, and how long it is.
+    #[must_use]
+    pub const fn extent(&self) -> (usize, usize) {
+        (self.start, self.len)
+    }
+
+    /// A window on this window, in bounds or not.
+    #[inline]
+    #[must_use]
+    pub fn slice(&self, range: core::ops::Range<usize>) -> Self {
+        self.run.holders.set(self.run.holders.get() + 1);
+        Self {
+            run: self.run,
+            owner: self.owner,
+            start: self.start + range.start,
+            len: range.end - range.start,
+        }
+    }
+}
+
+impl Drop for Window<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let holders = self.run.holders.get() - 1;
+        self.run.holders.set(holders);
+        if holders == 0 {
+            self.owner.set(self.owner.get() + 1);
+        }
     }
 }

@@ -1,0 +1,25 @@
+//! Construction over a given slab, vend, reclaim and refusal, under `Unsync`.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+use core::hint::black_box;
+use core::mem::MaybeUninit;
+
+use wharf_backend::{PoolBackend, SlotControl};
+use wharf_bench::image;
+use wharf_sync::Unsync;
+
+/// All there is.
+#[cfg_attr(target_os = "none", unsafe(no_mangle))]
+fn _start(slab: &mut [MaybeUninit<u8>], control: &mut [SlotControl<Unsync>], size: usize) {
+    match PoolBackend::new(slab, control, 64, 8) {
+        Ok(pool) => image::exercise(black_box(&pool), size),
+        Err(error) => {
+            black_box(&error);
+        }
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+fn main() {
+    image::explain();
+}
