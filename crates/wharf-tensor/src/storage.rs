@@ -5,7 +5,9 @@
 //! 2. the segment in its cell is touched only by a [`Hold`], whose claim the fence has granted, by a ticket under a
 //!    device claim (shared reference, cache hooks only), or by the last `StorageRef`. A read hold makes shared references to it, a write
 //!    hold an exclusive one; the fence never grants a write beside another claim that touches it;
-//! 3. a device that has a ticket touches the bytes through their place, never the segment's handle.
+//! 3. a device that has a ticket touches the bytes through their place, never the segment's handle;
+//! 4. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
+//!    answers later need not be the same: [`Target`] is a safe trait.)
 #![allow(
     unsafe_code,
     reason = "shares one segment between holds; the invariants above"
@@ -19,7 +21,7 @@ use core::time::Duration;
 
 use wharf_backend::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut, TransferError};
 use wharf_engine::{Access, StreamId};
-use wharf_source::BlockSource;
+use wharf_source::Block;
 use wharf_sync::{Count, SyncPolicy};
 
 use crate::error::StorageId;
@@ -34,7 +36,9 @@ struct Storage<T: Target> {
     segment: UnsafeCell<SegmentMut<T::Memory>>,
     place: Place,
     len: usize,
-    target: T,
+    source: T::Source,
+    clock: T::Clock,
+    trace: T::Trace,
 }
 
 /// A counted reference to a storage.
@@ -42,20 +46,27 @@ pub(crate) struct StorageRef<T: Target> {
     block: NonNull<Storage<T>>,
 }
 
-// SAFETY: another thread may count, fence, use the segment under a hold, and free: so everything in
-// the block must be usable from there, shared and owned.
-unsafe impl<T: Target + Send + Sync> Send for StorageRef<T>
+// SAFETY: another thread may count, fence, wait and trace, use the segment under a hold, and free: so everything in
+// the block that a shared reference reaches must be usable from there, shared and owned. The source is reached by
+// the last reference alone, so it is sent and never shared.
+unsafe impl<T: Target> Send for StorageRef<T>
 where
     T::Memory: Send + Sync,
+    T::Source: Send,
+    T::Clock: Send + Sync,
+    T::Trace: Send + Sync,
     <T::Policy as SyncPolicy>::Count: Send + Sync,
     <T::Policy as SyncPolicy>::Word: Send + Sync,
     <T::Policy as SyncPolicy>::Event: Send + Sync,
 {
 }
 // SAFETY: `&StorageRef` can be cloned, so as above.
-unsafe impl<T: Target + Send + Sync> Sync for StorageRef<T>
+unsafe impl<T: Target> Sync for StorageRef<T>
 where
     T::Memory: Send + Sync,
+    T::Source: Send,
+    T::Clock: Send + Sync,
+    T::Trace: Send + Sync,
     <T::Policy as SyncPolicy>::Count: Send + Sync,
     <T::Policy as SyncPolicy>::Word: Send + Sync,
     <T::Policy as SyncPolicy>::Event: Send + Sync,
@@ -77,13 +88,14 @@ impl<T: Target> StorageRef<T> {
         target: &T,
         segment: SegmentMut<T::Memory>,
     ) -> Result<Self, (TensorError, SegmentMut<T::Memory>)> {
-        let layout = Layout::new::<Storage<T>>();
-        // The block goes back through the very handle it came from, which lives inside it.
-        let target = target.clone();
-        let Some(block) = target.source().try_alloc(layout) else {
-            let refusal = target.source().refusal(layout);
-            return Err((TensorError::Alloc(refusal.into()), segment));
+        // Cloned first: a clone may answer for another source than the original, but never for another than itself.
+        let source = target.source().clone();
+        let block = match Block::new(source, Layout::new::<Storage<T>>()) {
+            Ok(block) => block,
+            Err(refusal) => return Err((TensorError::Alloc(refusal.into()), segment)),
         };
+        let (clock, trace) = (target.clock().clone(), target.trace().clone());
+        let (block, _, source) = block.into_raw();
         let block = block.cast::<Storage<T>>();
         let storage = Storage {
             holders: Count::new(1),
@@ -91,12 +103,14 @@ impl<T: Target> StorageRef<T> {
             place: segment.place(),
             len: segment.len(),
             segment: UnsafeCell::new(segment),
-            target,
+            source,
+            clock,
+            trace,
         };
         // SAFETY: a fresh block of this layout, which is ours.
         unsafe { block.write(storage) };
         let this = Self { block };
-        this.trace(TraceKind::Alloc, TracePhase::Instant);
+        this.trace().record(this.event(TraceKind::Alloc));
         Ok(this)
     }
 
@@ -120,8 +134,12 @@ impl<T: Target> StorageRef<T> {
         self.get().place
     }
 
-    pub(crate) fn target(&self) -> &T {
-        &self.get().target
+    pub(crate) fn clock(&self) -> &T::Clock {
+        &self.get().clock
+    }
+
+    pub(crate) fn trace(&self) -> &T::Trace {
+        &self.get().trace
     }
 
     pub(crate) fn in_flight(&self) -> (u32, u32) {
@@ -136,13 +154,14 @@ impl<T: Target> StorageRef<T> {
         self.block == other.block
     }
 
-    fn trace(&self, kind: TraceKind, phase: TracePhase) {
-        self.target().trace().record(TraceEvent {
+    /// Something that happens to the whole storage in an instant.
+    fn event(&self, kind: TraceKind) -> TraceEvent {
+        TraceEvent {
             kind,
-            phase,
+            phase: TracePhase::Instant,
             storage: self.id().get(),
             bytes: self.len() as u64,
-        });
+        }
     }
 
     /// Begins `claim`.
@@ -151,13 +170,17 @@ impl<T: Target> StorageRef<T> {
         let storage = self.get();
         let granted = match (storage.fence.try_begin(claim), patience) {
             (Err(Refusal::Held), Patience::Until(deadline)) => {
-                let _blocked = Span::start(
-                    storage.target.trace(),
+                let blocked = Span::start(
+                    &storage.trace,
                     TraceKind::Blocked,
                     self.id().get(),
                     storage.len,
                 );
-                storage.fence.begin(claim, storage.target.clock(), deadline)
+                let granted = storage.fence.begin(claim, &storage.clock, deadline);
+                // A sink that panics at the stop does not leave the access behind.
+                let ended = granted.map(|()| Ended(&storage.fence, claim));
+                drop(blocked);
+                ended.map(core::mem::forget)
             }
             (granted, _) => granted,
         };
@@ -223,21 +246,24 @@ impl<T: Target> Drop for StorageRef<T> {
     #[inline]
     fn drop(&mut self) {
         if self.get().holders.decrement() {
-            self.trace(TraceKind::Free, TracePhase::Instant);
+            let event = self.event(TraceKind::Free);
             // SAFETY: the last reference: holds and tickets have one of their own or borrow one, so none is left. The
-            // block is moved out of and not touched again but by `release`.
+            // block is moved out of and not touched again but to be released.
             let storage = unsafe { self.block.read() };
             let Storage {
-                segment, target, ..
+                segment,
+                source,
+                trace,
+                ..
             } = storage;
+            let layout = Layout::new::<Storage<T>>();
+            // SAFETY: invariant 4, and nothing uses the block any more.
+            let block = unsafe { Block::from_raw(self.block.cast(), layout, source) };
+            // A sink that panics here leaks nothing: both are owned by then.
+            trace.record(event);
             // The bytes first: whoever waits for the control block's memory may want both.
             drop(segment);
-            // SAFETY: this block came from this source with this layout, and nothing uses it any more.
-            unsafe {
-                target
-                    .source()
-                    .release(self.block.cast(), Layout::new::<Storage<T>>());
-            }
+            drop(block);
         }
     }
 }
@@ -251,6 +277,15 @@ impl<T: Target> fmt::Debug for StorageRef<T> {
             .field("holders", &self.holders())
             .field("in_flight", &self.in_flight())
             .finish()
+    }
+}
+
+/// Ends an access when dropped.
+struct Ended<'f, P: SyncPolicy>(&'f Fence<P>, Claim);
+
+impl<P: SyncPolicy> Drop for Ended<'_, P> {
+    fn drop(&mut self) {
+        self.0.end(self.1);
     }
 }
 
