@@ -307,8 +307,29 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
         self.storage.id()
     }
 
+    /// Whether the CPU's own copies must go around the backend's transfers: in host memory with maintained caches. There
+    /// tickets maintain, and the CPU reads and writes through its cache; the invalidation before a transfer would throw away
+    /// what a guard has written.
+    #[inline]
+    fn through_cache(&self) -> bool {
+        let host = matches!(self.storage.place(), Place::Host(_));
+        host && self
+            .segment()
+            .backend()
+            .caps()
+            .contains(Caps::NEEDS_CACHE_OPS)
+    }
+
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        if self.through_cache() {
+            let here = self.segment().host().unwrap_or_default();
+            let (size, len) = (here.len(), bytes.len());
+            let from = within(offset, len).and_then(|range| here.get(range));
+            let from = from.ok_or(TransferError::OutOfBounds { offset, len, size })?;
+            bytes.copy_from_slice(from);
+            return Ok(());
+        }
         self.segment().read(offset, bytes)
     }
 
@@ -329,6 +350,10 @@ impl<T: Target> Hold<'_, T, true> {
 
     #[inline]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        if self.through_cache() {
+            self.here(offset, bytes.len())?.copy_from_slice(bytes);
+            return Ok(());
+        }
         self.segment_mut().write(offset, bytes)
     }
 
@@ -339,7 +364,20 @@ impl<T: Target> Hold<'_, T, true> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        if self.through_cache() {
+            self.here(offset, len)?.fill(byte);
+            return Ok(());
+        }
         self.segment_mut().fill(offset, len, byte)
+    }
+
+    /// A range of host memory.
+    fn here(&mut self, offset: usize, len: usize) -> Result<&mut [u8], TransferError> {
+        let here = self.segment_mut().host_mut().unwrap_or_default();
+        let size = here.len();
+        within(offset, len)
+            .and_then(|range| here.get_mut(range))
+            .ok_or(TransferError::OutOfBounds { offset, len, size })
     }
 
     #[inline]
@@ -348,6 +386,11 @@ impl<T: Target> Hold<'_, T, true> {
         let not_host = |_| TensorError::NotHostAddressable { storage };
         self.segment_mut().host_mut().map_err(not_host)
     }
+}
+
+/// `offset..offset + len`, unless that wraps.
+fn within(offset: usize, len: usize) -> Option<core::ops::Range<usize>> {
+    Some(offset..offset.checked_add(len)?)
 }
 
 impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
@@ -386,9 +429,11 @@ impl<T: Target> Ticket<T> {
             access,
             range,
         };
-        ticket.maintain(|backend, header, (offset, len), direction| {
-            // SAFETY: a live segment, and a range in it.
-            unsafe { backend.before_io(header, offset, len, direction) };
+        ticket.maintain(|backend, header, (offset, len), directions| {
+            for &direction in directions {
+                // SAFETY: a live segment, and a range in it.
+                unsafe { backend.before_io(header, offset, len, direction) };
+            }
         });
         Ok(ticket)
     }
@@ -412,6 +457,15 @@ impl<T: Target> Ticket<T> {
         }
     }
 
+    /// Which ways bytes may move. A device that writes may read first, write only a part, or be taken back before it starts:
+    /// so what the CPU wrote must reach the memory before an invalidation throws it away.
+    const fn directions(&self) -> &'static [IoDirection] {
+        match self.access {
+            Access::Read => &[IoDirection::CpuToDevice],
+            Access::Write => &[IoDirection::CpuToDevice, IoDirection::DeviceToCpu],
+        }
+    }
+
     /// Runs a cache hook, where the backend has any.
     fn maintain(
         &self,
@@ -419,22 +473,18 @@ impl<T: Target> Ticket<T> {
             &<T::Memory as BackendRef>::Backend,
             NonNull<wharf_backend::Header<T::Policy>>,
             (usize, usize),
-            IoDirection,
+            &[IoDirection],
         ),
     ) {
         // SAFETY: invariant 2: our device claim is granted, so no write hold exists; this reference
         // is shared, and the device does not touch the handle.
         let segment = unsafe { &*self.storage.get().segment.get() };
         if segment.backend().caps().contains(Caps::NEEDS_CACHE_OPS) {
-            let direction = match self.access {
-                Access::Read => IoDirection::CpuToDevice,
-                Access::Write => IoDirection::DeviceToCpu,
-            };
             hook(
                 segment.backend(),
                 segment.header_ptr(),
                 self.range,
-                direction,
+                self.directions(),
             );
         }
     }
@@ -442,9 +492,11 @@ impl<T: Target> Ticket<T> {
 
 impl<T: Target> Drop for Ticket<T> {
     fn drop(&mut self) {
-        self.maintain(|backend, header, (offset, len), direction| {
-            // SAFETY: a live segment, and a range in it.
-            unsafe { backend.after_io(header, offset, len, direction) };
+        self.maintain(|backend, header, (offset, len), directions| {
+            for &direction in directions.iter().rev() {
+                // SAFETY: a live segment, and a range in it.
+                unsafe { backend.after_io(header, offset, len, direction) };
+            }
         });
         let claim = Self::claim(self.stream, self.access);
         self.storage.get().fence.end(claim);
