@@ -214,6 +214,19 @@ fn tickets<T: Target, E: Launch<T> + ?Sized>(
 
 /// A command that was launched. Dropping or forgetting it detaches: the engine finishes the work and
 /// drops what it holds.
+///
+/// It needs its tensors no more, but it does need its engine:
+///
+/// ```compile_fail,E0505
+/// # use wharf_engine::{Command, CpuEngine};
+/// # use wharf_tensor::{Launch, Target, Tensor, Tickets};
+/// fn run<T: Target>(engine: CpuEngine<T::Policy, Tickets<T>>, tensor: Tensor<T>) {
+///     let submission = engine.launch(Command::Fill(0), &[tensor.output()]).unwrap();
+///     drop(tensor);
+///     drop(engine); // error: the submission borrows it
+///     submission.wait().unwrap();
+/// }
+/// ```
 #[must_use = "dropping a submission detaches it; call `wait` to learn how it ended"]
 pub struct Submission<'e, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
     engine: &'e E,
