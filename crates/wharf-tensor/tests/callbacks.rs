@@ -331,6 +331,30 @@ fn an_idle_hook_may_use_the_tensor_that_is_waited_for() {
     assert_eq!(tensor.lend().unwrap()[0], 5);
 }
 
+#[test]
+fn a_launch_that_waits_for_one_operand_holds_none_of_the_others() {
+    let bench = bench();
+    let (free, busy) = (bench.alloc(), bench.alloc());
+    let stream = Stream::claim().unwrap();
+    let ticket = Cell::new(Some(busy.begin(Access::Write, stream.id()).unwrap()));
+    let watched = free.clone();
+    bench.idle.set(move || {
+        assert_eq!(watched.in_flight(), (0, 0));
+        watched.try_fill(4).unwrap();
+        drop(ticket.take());
+    });
+    let engine = CpuEngine::<Critical, Tickets<Watched>>::new(Stream::claim().unwrap());
+    let submission = engine
+        .launch(Command::Copy, &[free.input(), busy.output()])
+        .unwrap();
+    submission.wait().unwrap();
+    assert_eq!(
+        *busy.lend().unwrap(),
+        [4; 16],
+        "what came in between was seen"
+    );
+}
+
 // A kernel is a plain function: what it reaches for is in statics.
 thread_local! {
     static INSIDE: RefCell<Option<Inside>> = const { RefCell::new(None) };
