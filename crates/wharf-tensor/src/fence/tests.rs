@@ -227,6 +227,7 @@ fn a_pending_writer_holds_newcomers_back_and_is_next() {
         Claim::DeviceWrite(streams.b()),
     ] {
         let fence = Fence::<Critical>::new();
+        let woken = Cell::new(fence.event.epoch());
         fence.try_begin(read).unwrap();
         // All of these could join a device that reads, if nobody were pending.
         let newcomers = [Claim::HostRead, Claim::GuardRead, read, write];
@@ -236,11 +237,19 @@ fn a_pending_writer_holds_newcomers_back_and_is_next() {
                     assert_eq!(fence.try_begin(late), Err(Refusal::Held));
                 }
             }
-            2 => fence.end(read),
+            2 => {
+                fence.end(read);
+                woken.set(fence.event.epoch());
+            }
             late => no_more(late),
         });
         assert_eq!(fence.begin(writer, &clock, None), Ok(()));
         assert_eq!(clock.now.get(), 2);
+        assert_eq!(
+            fence.event.epoch(),
+            woken.get(),
+            "to be granted wakes nobody"
+        );
         assert_eq!(fence.word.load() & (PENDING | WAITERS), 0);
         fence.end(writer);
         assert_eq!(fence.word.load(), 0);
