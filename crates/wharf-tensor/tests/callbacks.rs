@@ -117,7 +117,9 @@ impl Hook {
         *self.0.borrow_mut() = Some(Rc::new(hook));
     }
     fn clear(&self) {
-        *self.0.borrow_mut() = None;
+        // Taken out first: what goes with it may come back here.
+        let was = self.0.take();
+        drop(was);
     }
 }
 
@@ -138,6 +140,13 @@ type OnIdle = Rc<dyn Fn()>;
 impl Idle {
     fn set(&self, idle: impl Fn() + 'static) {
         *self.0.borrow_mut() = Some(Rc::new(idle));
+    }
+}
+
+impl Idle {
+    fn clear(&self) {
+        let was = self.0.take();
+        drop(was);
     }
 }
 
@@ -173,6 +182,14 @@ fn bench() -> Bench {
         idle,
         hook,
         target,
+    }
+}
+
+impl Drop for Bench {
+    /// What the hooks have captured may hold the storages that hold the hooks.
+    fn drop(&mut self) {
+        self.hook.clear();
+        self.idle.clear();
     }
 }
 
@@ -234,7 +251,7 @@ fn a_sink_that_panics_at_any_event_leaves_nothing_behind() {
         assert!(run.is_err(), "event {nth}");
         if let Some(tensor) = survivor.take() {
             // The device may still have its ticket; nobody else has anything.
-            *bench.idle.0.borrow_mut() = None;
+            bench.idle.clear();
             assert_eq!(tensor.try_fill(9), Ok(()), "event {nth}");
         }
         bench.assert_empty();
@@ -480,15 +497,16 @@ fn what_is_never_dropped_leaks_and_never_dangles() {
     drop(lost);
     assert_eq!((bench.pool.census().in_use, bench.books.blocks()), (1, 1));
 
-    // A forgotten submission lets go when it is done.
+    // A submission that nobody drops nor asks lets go when it is done.
     let tensor = bench.alloc();
     let engine = Stepped::<Watched>::new();
-    forget(engine.launch(Command::Fill(1), &[tensor.output()]).unwrap());
+    let submission = engine.launch(Command::Fill(1), &[tensor.output()]);
     drop(tensor);
     assert_eq!(bench.books.blocks(), 2);
     assert!(engine.step());
     assert_eq!((bench.pool.census().in_use, bench.books.blocks()), (1, 1));
     assert_eq!(engine.in_use(), 1, "nobody asked for the completion");
+    drop(submission);
     drop(ticket);
     bench.assert_empty();
 }
