@@ -145,8 +145,8 @@ pub unsafe trait MemBackend {
     /// are not touched after the return.
     ///
     /// # Safety
-    /// As for [`place`](Self::place); the range lies in the segment, `source` is valid for reads of `len` bytes
-    /// and does not overlap it, and nobody else reads or writes the range meanwhile.
+    /// As for [`place`](Self::place); the range lies in the segment, `source` is valid for reads of `len` bytes, all
+    /// initialised, and does not overlap it, and nobody else reads or writes the range meanwhile.
     ///
     /// # Errors
     /// The device is closed, or no way leads there.

@@ -43,6 +43,7 @@ struct Plan {
     /// The call that was refused last; zero: none.
     failed: Cell<u64>,
     injected: Cell<usize>,
+    largest: Cell<usize>,
 }
 
 impl<B: MemBackend> FaultInject<B> {
@@ -55,6 +56,7 @@ impl<B: MemBackend> FaultInject<B> {
                 nth: Cell::new(0),
                 failed: Cell::new(0),
                 injected: Cell::new(0),
+                largest: Cell::new(0),
             }),
         }
     }
@@ -101,7 +103,8 @@ unsafe impl<B: MemBackend> MemBackend for FaultInject<B> {
             let refuse = call == plan.nth.get();
             if refuse {
                 plan.failed.set(call);
-                plan.injected.set(plan.injected.get() + 1);
+                plan.injected.set(plan.injected.get().saturating_add(1));
+                plan.largest.set(plan.largest.get().max(size));
             }
             refuse
         });
@@ -144,7 +147,10 @@ unsafe impl<B: MemBackend> MemBackend for FaultInject<B> {
     /// The inner census, with the injected refusals added.
     fn census(&self) -> Census {
         let mut census = self.inner.census();
-        census.refused += self.plan.with(|plan| plan.injected.get());
+        self.plan.with(|plan| {
+            census.refused = census.refused.saturating_add(plan.injected.get());
+            census.largest_refused = census.largest_refused.max(plan.largest.get());
+        });
         census
     }
     fn name(&self) -> &'static str {

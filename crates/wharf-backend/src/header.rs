@@ -8,7 +8,7 @@ use wharf_sync::{ConstInit, Count, SyncPolicy};
 ///
 /// It lies where the backend wants it: in front of the payload on the heap, in an array of its own
 /// (never on a payload's cache line) in a pool. Between `vend` and `reclaim` it belongs to the handles;
-/// before and after, to the backend, which may keep what it likes in it.
+/// before and after, to the backend.
 #[repr(C)]
 pub struct Header<P: SyncPolicy> {
     count: P::Count,

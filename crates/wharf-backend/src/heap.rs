@@ -11,15 +11,13 @@ use core::ptr::NonNull;
 use wharf_source::Census;
 use wharf_sync::SyncPolicy;
 
-#[cfg(target_has_atomic = "ptr")]
-use crate::Erases;
 use crate::{AllocError, AllocHint, BackendRef, Caps, Header, HostBackend, MemBackend, Place};
 
 /// What every payload is aligned to.
 const ALIGN: usize = 16;
 
 /// The heap as a backend, and as a reference to itself: it has no state, so a handle to one of its segments
-/// is a single pointer.
+/// is a single pointer. Where handles are erased behind an `Arc`, make one `Arc<HeapBackend>` and clone it.
 ///
 /// ```
 /// use wharf_backend::{Heap, SegmentMut};
@@ -163,18 +161,6 @@ unsafe impl<P: SyncPolicy> BackendRef for HeapBackend<P> {
     type Backend = Self;
     fn backend(&self) -> &Self {
         self
-    }
-}
-
-// SAFETY: one heap.
-#[cfg(target_has_atomic = "ptr")]
-unsafe impl<P: SyncPolicy> Erases<HeapBackend<P>>
-    for alloc::sync::Arc<dyn MemBackend<Policy = P> + Send + Sync>
-where
-    HeapBackend<P>: Send + Sync,
-{
-    fn erase(reference: HeapBackend<P>) -> Self {
-        alloc::sync::Arc::new(reference)
     }
 }
 

@@ -58,18 +58,27 @@ unsafe impl<B: MemBackend + ?Sized> BackendRef for Arc<B> {
     }
 }
 
-/// A reference that forgets which backend it refers to.
+/// A reference that a reference of type `R` can become, by forgetting which backend it refers to: a `&StaticPool` becomes
+/// a `&dyn MemBackend`, an `Arc<Channel>` an `Arc<dyn MemBackend>`, and every reference becomes itself.
 ///
 /// # Safety
-/// `erase` refers to the same backend as its argument did, and keeps it as long.
-pub unsafe trait Erases<R: BackendRef>: BackendRef<Policy = R::Policy> {
+/// `erase` refers to the same backend as its argument did, and keeps it as long. (So the policy is the same too; it is not
+/// a bound here, because two such bounds on one type would not be told apart.)
+pub unsafe trait Erases<R: BackendRef>: BackendRef {
     /// Forgets the type.
     fn erase(reference: R) -> Self;
 }
 
+// SAFETY: nothing changes.
+unsafe impl<R: BackendRef> Erases<R> for R {
+    fn erase(reference: R) -> Self {
+        reference
+    }
+}
+
 // SAFETY: unsizing keeps the referent.
-unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B>
-    for &'b (dyn MemBackend<Policy = B::Policy> + 'b)
+unsafe impl<'b, 'o: 'b, B: MemBackend + 'o> Erases<&'b B>
+    for &'b (dyn MemBackend<Policy = B::Policy> + 'o)
 {
     fn erase(reference: &'b B) -> Self {
         reference
@@ -77,8 +86,8 @@ unsafe impl<'b, B: MemBackend + 'b> Erases<&'b B>
 }
 
 // SAFETY: unsizing keeps the referent.
-unsafe impl<'b, B: MemBackend + Sync + 'b> Erases<&'b B>
-    for &'b (dyn MemBackend<Policy = B::Policy> + Sync + 'b)
+unsafe impl<'b, 'o: 'b, B: MemBackend + Sync + 'o> Erases<&'b B>
+    for &'b (dyn MemBackend<Policy = B::Policy> + Sync + 'o)
 {
     fn erase(reference: &'b B) -> Self {
         reference

@@ -290,7 +290,10 @@ impl<R: BackendRef, S: State> SegmentMut<R, S> {
     }
 
     /// Forgets the type of the backend, so that segments of several kinds fit one variable.
-    pub fn erase<E: Erases<R>>(self) -> SegmentMut<E, S> {
+    pub fn erase<E>(self) -> SegmentMut<E, S>
+    where
+        E: Erases<R> + BackendRef<Policy = R::Policy>,
+    {
         let (header, backend) = self.into_raw();
         SegmentMut {
             header,

@@ -1,1 +1,103 @@
+//! The behaviours that every policy, source, backend and engine must have.
+//!
+//! The traits of wharf are `unsafe`: the layers above rest on their laws. Whoever implements one runs
+//! this suite on it, on the host and unchanged in firmware: it needs no heap, no test harness and no
+//! unwinding. A check answers with a value, and a [`Report`] hears every one of them.
+//!
+//! ```
+//! use wharf_conformance::{Printer, backend};
+//! # use core::ptr::NonNull;
+//! # use wharf_backend::{AllocError, AllocHint, Caps, Census, Header, MemBackend, Place, StaticPool};
+//! # use wharf_sync::Unsync;
+//! # struct BatteryRam(StaticPool<Unsync, 64, 8>);
+//! # impl BatteryRam { const fn new() -> Self { Self(StaticPool::new()) } }
+//!
+//! // A backend of your own.
+//! unsafe impl MemBackend for BatteryRam {
+//!     // ...
+//! #   type Policy = Unsync;
+//! #   fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Unsync>>> { self.0.vend(size, hint) }
+//! #   fn refusal(&self, size: usize, hint: AllocHint) -> AllocError { self.0.refusal(size, hint) }
+//! #   unsafe fn reclaim(&self, header: NonNull<Header<Unsync>>) { unsafe { self.0.reclaim(header) } }
+//! #   unsafe fn place(&self, header: NonNull<Header<Unsync>>) -> Place { unsafe { self.0.place(header) } }
+//! #   fn may_own(&self, header: NonNull<Header<Unsync>>) -> bool { self.0.may_own(header) }
+//! #   fn caps(&self) -> Caps { self.0.caps() }
+//! #   fn alignment(&self) -> usize { self.0.alignment() }
+//! #   fn max_segment_size(&self) -> usize { self.0.max_segment_size() }
+//! #   fn census(&self) -> Census { self.0.census() }
+//! #   fn name(&self) -> &'static str { "battery-backed RAM" }
+//! }
+//!
+//! // And its test.
+//! let mine = BatteryRam::new();
+//! let mut report = Printer::new(String::new()); // or a serial port
+//! let tally = backend("BatteryRam", &mine, &mut report);
+//!
+//! assert!(tally.is_clean(), "{}", report.finish()?);
+//! # Ok::<(), core::fmt::Error>(())
+//! ```
+//!
+//! | to hold to its laws | call | and say |
+//! |---|---|---|
+//! | a `SyncPolicy` | [`policy`], [`constants`] | whether its sections nest |
+//! | a `BlockSource` | [`source`] | what it [claims](SourceClaims) |
+//! | a `MemBackend` | [`backend`], then [`segment`] over it | nothing: it says itself what it is |
+//! | an `Engine` | [`engine`] | the memory it reaches, how to wait, what it [claims](EngineClaims) |
+//!
+//! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
+//!
+//! What a subject does not claim is *inapplicable* and counts neither as passed nor as failed. The suite sees
+//! what one context can see; what several do to each other at once is for model checkers.
+//!
+//! # Features
+//! `alloc` adds [`run_heap`]; `std` implies it; `critical-section` is passed down, and on cores without
+//! compare-and-swap all but [`source`], [`backend`] and [`segment`] need it. None is on by default.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+#![deny(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+mod backend;
+mod check;
+mod report;
+mod segment;
+mod source;
+
+// What counts in statics needs atomics.
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod all;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod engine;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod lease;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod parcel;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod policy;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod waker;
+
+#[cfg(all(
+    feature = "alloc",
+    any(target_has_atomic = "32", feature = "critical-section")
+))]
+pub use all::run_heap;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+pub use {
+    all::{CLASSES, run_all},
+    engine::{EngineClaims, engine},
+    parcel::Parcel,
+    policy::{Nesting, constants, policy},
+};
+
+pub use backend::backend;
+pub use check::{Cause, Check, Failure, Outcome, Stop, run};
+pub use report::{Printer, Report, Subject, Tally};
+pub use segment::segment;
+pub use source::{SourceClaims, source};

@@ -8,11 +8,11 @@ use core::task::{Poll, Waker};
 
 use heapless::Vec;
 use wharf_backend::{Place, Returned};
-use wharf_sync::SyncPolicy;
+use wharf_sync::{Event, SyncPolicy};
 
 use crate::{
-    Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault,
-    Lent, MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
+    Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Lent,
+    MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
 };
 
 /// Runs descriptors inline, on the context that submits: no thread, no heap, no hardware.
@@ -52,6 +52,19 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
     }
 }
 
+/// A submission whose number its submitter does not know yet. If a kernel panics through `submit` it never
+/// will, and nobody could free the slot.
+struct Unknown<'e, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'e DescriptorQueue<P, C, SLOTS>,
+    sequence: Sequence,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Unknown<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.queue.detach(self.sequence);
+    }
+}
+
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for CpuEngine<P, C, SLOTS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CpuEngine")
@@ -85,14 +98,28 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
             return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
         }
         let sequence = self.queue.push(descriptor, cargo)?;
+        let number = Unknown {
+            queue: &self.queue,
+            sequence,
+        };
         self.drive();
+        core::mem::forget(number);
         Ok(sequence)
     }
 
     fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
         // For what was queued behind a kernel that panicked: whoever ran it has left.
         self.drive();
-        self.queue.poll(sequence, waker)
+        let polled = self.queue.poll(sequence, None);
+        match waker {
+            Some(waker) if polled.is_pending() => {
+                self.queue.completed().register(waker);
+                // Again, for one that left before the waker was there.
+                self.drive();
+                self.queue.poll(sequence, None)
+            }
+            _ => polled,
+        }
     }
     fn detach(&self, sequence: Sequence) {
         self.queue.detach(sequence);
@@ -112,12 +139,12 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
 /// be written are accessed by nobody else, until the return.
 ///
 /// # Errors
-/// The kernel's fault. (A device place is answered as a fault of code `u32::MAX`: it cannot be touched.)
+/// The kernel's fault, or the operand that is no host memory.
 pub unsafe fn run_on_host(descriptor: &Descriptor) -> Result<(), Fault> {
     let mut lent = Vec::<Lent<'_>, MAX_OPERANDS>::new();
-    for operand in descriptor.operands() {
+    for (index, operand) in descriptor.operands().iter().enumerate() {
         let Place::Host(base) = operand.place else {
-            return Err(Fault::Kernel(KernelFault(u32::MAX)));
+            return Err(Fault::Unreachable { operand: index });
         };
         let (base, len) = (base.as_ptr(), operand.len);
         let bytes = match operand.access {

@@ -30,8 +30,8 @@ impl fmt::Display for Sequence {
 
 /// What a descriptor keeps alive: owned segments, or tickets of fences.
 pub trait Cargo {
-    /// The engine has let go of every operand. Called once, on the engine's context, before anybody
-    /// sees the completion; the cargo itself is given back or dropped later. Tickets end here, so that
+    /// The engine has let go of every operand. Called once, before anybody sees the completion, on the context that
+    /// ended it: the engine's, or that of an abort or a close. The cargo itself is given back or dropped later. Tickets end here, so that
     /// the next access need not wait until somebody polls.
     fn landed(&mut self, outcome: Result<(), Fault>) {
         let _ = outcome;
@@ -99,8 +99,11 @@ pub unsafe trait Engine {
     fn completed(&self) -> &<Self::Policy as SyncPolicy>::Event;
 }
 
-// SAFETY: the engine behind the reference keeps the laws.
-unsafe impl<E: Engine + ?Sized> Engine for &E {
+macro_rules! pass_on {
+    ($(#[$attribute:meta])* $reference:ty) => {
+        $(#[$attribute])*
+        // SAFETY: the engine behind the reference keeps the laws.
+        unsafe impl<E: Engine + ?Sized> Engine for $reference {
     type Policy = E::Policy;
     type Cargo = E::Cargo;
     fn stream(&self) -> StreamId {
@@ -131,6 +134,13 @@ unsafe impl<E: Engine + ?Sized> Engine for &E {
         (**self).completed()
     }
 }
+    };
+}
+pass_on!(&E);
+pass_on!(
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    alloc::sync::Arc<E>
+);
 
 /// Why a descriptor was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +187,11 @@ pub enum Fault {
     Kernel(KernelFault),
     /// The kernel panicked. What it wrote so far stays written.
     Panicked,
+    /// The engine did not reach this operand (a bus error, on hardware).
+    Unreachable {
+        /// Its index.
+        operand: usize,
+    },
     /// It was taken back before it started; nothing was written.
     Aborted,
     /// The engine was closed before it started; nothing was written.
@@ -188,6 +203,12 @@ impl fmt::Display for Fault {
         match self {
             Self::Kernel(fault) => fault.fmt(f),
             Self::Panicked => f.write_str("the kernel panicked"),
+            Self::Unreachable { operand } => {
+                write!(
+                    f,
+                    "operand {operand} is in memory that the engine does not reach"
+                )
+            }
             Self::Aborted => f.write_str("aborted before it started"),
             Self::Closed => f.write_str("the engine was closed before it started"),
         }

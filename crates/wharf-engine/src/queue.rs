@@ -53,6 +53,11 @@ impl<C, const SLOTS: usize> State<C, SLOTS> {
         })
     }
 
+    fn in_use(&self) -> usize {
+        let used = |slot: &&Slot<C>| slot.stage.get() != Stage::Free;
+        self.slots.iter().filter(used).count()
+    }
+
     /// The queued slot that was submitted first.
     fn first(&self) -> Option<(usize, &Slot<C>, u64, bool)> {
         self.slots
@@ -141,22 +146,34 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
 
     /// See [`Engine::poll`](crate::Engine::poll).
     pub fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
-        if let Some(waker) = waker {
-            // Before the test, so that a completion in between wakes it.
-            self.completed.register(waker);
-        }
-        self.state.with(|state| {
-            let Some(slot) = state.find(sequence) else {
-                return Poll::Ready(None);
-            };
-            match slot.stage.get() {
-                Stage::Done { .. } => {
-                    slot.stage.set(Stage::Free);
-                    Poll::Ready(slot.done.take())
-                }
-                _ => Poll::Pending,
+        let polled = self.take(sequence);
+        match waker {
+            Some(waker) if polled.is_pending() => {
+                self.completed.register(waker);
+                // Again, for a completion that came before the waker was there.
+                self.take(sequence)
             }
-        })
+            _ => polled,
+        }
+    }
+
+    /// Takes a completion out, and tells those who wait for room.
+    fn take(&self, sequence: Sequence) -> Poll<Option<Completion<C>>> {
+        let (polled, was_full) = self.state.with(|state| {
+            let Some(slot) = state.find(sequence) else {
+                return (Poll::Ready(None), false);
+            };
+            let Stage::Done { .. } = slot.stage.get() else {
+                return (Poll::Pending, false);
+            };
+            let was_full = state.in_use() == SLOTS;
+            slot.stage.set(Stage::Free);
+            (Poll::Ready(slot.done.take()), was_full)
+        });
+        if was_full {
+            self.completed.notify();
+        }
+        polled
     }
 
     /// See [`Engine::detach`](crate::Engine::detach).
@@ -208,7 +225,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             Some((index, cargo))
         });
         if let Some((index, cargo)) = taken {
-            self.land(index, cargo, Err(Fault::Aborted));
+            self.land(index, cargo, Err(Fault::Aborted), false);
         }
     }
 
@@ -223,7 +240,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 Some((index, cargo))
             });
             let Some((index, cargo)) = taken else { break };
-            self.land(index, cargo, Err(Fault::Closed));
+            self.land(index, cargo, Err(Fault::Closed), false);
         }
         self.submitted.notify();
         self.completed.notify();
@@ -236,13 +253,10 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
 
     /// Slots in use: queued, running, or finished and not asked for.
     pub fn in_use(&self) -> usize {
-        self.state.with(|state| {
-            let used = |slot: &&Slot<C>| slot.stage.get() != Stage::Free;
-            state.slots.iter().filter(used).count()
-        })
+        self.state.with(State::in_use)
     }
 
-    /// Happens with every completion and whenever a slot becomes free.
+    /// Happens with every completion and whenever a full queue has room again.
     pub const fn completed(&self) -> &P::Event {
         &self.completed
     }
@@ -252,13 +266,25 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         &self.submitted
     }
 
-    fn land(&self, index: usize, mut cargo: C, outcome: Result<(), Fault>) {
+    /// Completes the descriptor in slot `index`. If it `ran`, the runner is free in the same step: whoever the
+    /// completion wakes may run the next one, and perhaps nobody else will.
+    fn land(&self, index: usize, mut cargo: C, outcome: Result<(), Fault>, ran: bool) {
+        // `landed` is foreign code and may panic.
+        let slot = Landing {
+            queue: self,
+            index,
+            ran,
+        };
         cargo.landed(outcome);
+        core::mem::forget(slot);
         let completion = match outcome {
             Ok(()) => Ok(cargo),
             Err(fault) => Err(Returned::new(fault, cargo)),
         };
         let unwanted = self.state.with(|state| {
+            if ran {
+                state.running.set(false);
+            }
             let slot = state.slots.get(index)?;
             match slot.stage.get() {
                 Stage::Running {
@@ -277,6 +303,34 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         });
         drop(unwanted);
         self.completed.notify();
+    }
+}
+
+/// A slot whose cargo is landing. Dropped only when that panics: the cargo is lost, the slot and the runner are not.
+struct Landing<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'q DescriptorQueue<P, C, SLOTS>,
+    index: usize,
+    ran: bool,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Landing<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.queue.state.with(|state| {
+            if self.ran {
+                state.running.set(false);
+            }
+            if let Some(slot) = state.slots.get(self.index) {
+                slot.stage.set(Stage::Free);
+            }
+        });
+        self.queue.completed.notify();
+    }
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for DescriptorQueue<P, C, SLOTS> {
+    /// Lands what never ran: a ticket in a cargo ends there and nowhere else.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -320,8 +374,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Job<'_, P, C, SLOTS> {
 
     fn complete(&mut self, outcome: Result<(), Fault>) {
         if let Some(cargo) = self.cargo.take() {
-            self.queue.land(self.index, cargo, outcome);
-            self.queue.state.with(|state| state.running.set(false));
+            self.queue.land(self.index, cargo, outcome, true);
         }
     }
 }

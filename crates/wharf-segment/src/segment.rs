@@ -148,7 +148,10 @@ impl<R: BackendRef> Segment<R> {
     ///
     /// # Errors
     /// Somebody else holds it too; the handle comes back.
-    pub fn erase<E: Erases<R>>(self) -> Result<Segment<E>, Self> {
+    pub fn erase<E>(self) -> Result<Segment<E>, Self>
+    where
+        E: Erases<R> + BackendRef<Policy = R::Policy>,
+    {
         Ok(Segment::from(self.try_mut()?.erase::<E>()))
     }
 

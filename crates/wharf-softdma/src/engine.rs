@@ -13,17 +13,14 @@
 use core::task::{Poll, Waker};
 
 use wharf_engine::{
-    Cargo, Completion, Descriptor, DeviceAddress, Engine, Fault, KernelFault, MAX_OPERANDS,
-    Operand, Place, Returned, Sequence, StreamId, SubmitError, run_on_host,
+    Cargo, Completion, Descriptor, DeviceAddress, Engine, Fault, MAX_OPERANDS, Operand, Place,
+    Returned, Sequence, StreamId, SubmitError, run_on_host,
 };
 use wharf_sync::{Blocking, Event, NoClock, SyncPolicy};
 
 use crate::activity::{Tracked, contained};
 use crate::device::Shared;
 use crate::{Channel, SoftDma};
-
-/// What a descriptor ends with that is not what was submitted. By invariant 1 there is none.
-const NOT_IN_ARENA: Fault = Fault::Kernel(KernelFault(u32::MAX));
 
 /// The life of the worker: until the queue is closed and empty.
 pub(crate) fn serve<C: Cargo, const SLOTS: usize>(shared: &Shared<C, SLOTS>) {
@@ -46,13 +43,9 @@ pub(crate) fn serve<C: Cargo, const SLOTS: usize>(shared: &Shared<C, SLOTS>) {
             unsafe { carry_out(&shared.channel, job.descriptor()) }
         });
         let _landing = shared.activity.landing();
-        let calm = contained(|| job.finish(outcome.unwrap_or(Err(Fault::Panicked))));
-        if calm.is_none() {
-            // A waker panicked (cargo cannot: it is tracked). The queue still counts the job as running, so it will
-            // hand out no other: the device is at its end. Every repetition lands at least one more.
-            while contained(|| shared.close()).is_none() {}
-            return;
-        }
+        // Cargo cannot panic here: it is tracked. A waker can; the completion is out and the queue free by then, so there
+        // is nothing to mend.
+        let _ = contained(|| job.finish(outcome.unwrap_or(Err(Fault::Panicked))));
     }
 }
 
@@ -65,13 +58,17 @@ unsafe fn carry_out(channel: &Channel, descriptor: &Descriptor) -> Result<(), Fa
     const UNUSED: Operand = Operand::read(Place::Device(DeviceAddress::new(0)), 0);
     let operands = descriptor.operands();
     let mut here = [UNUSED; MAX_OPERANDS];
-    for (here, there) in here.iter_mut().zip(operands) {
-        let place = Place::Host(channel.locate(there).ok_or(NOT_IN_ARENA)?);
+    for (operand, (here, there)) in here.iter_mut().zip(operands).enumerate() {
+        // By invariant 1 all are there.
+        let base = channel
+            .locate(there)
+            .ok_or(Fault::Unreachable { operand })?;
+        let place = Place::Host(base);
         *here = Operand { place, ..*there };
     }
     // Distances are as they were, so what did not overlap does not overlap.
-    let here =
-        Descriptor::new(descriptor.command(), &here[..operands.len()]).map_err(|_| NOT_IN_ARENA)?;
+    let here = Descriptor::new(descriptor.command(), &here[..operands.len()])
+        .map_err(|_| Fault::Unreachable { operand: 0 })?;
     // SAFETY: every place points to `len` bytes of the arena, which the channel keeps alive and initialised; the
     // rest as the caller promises.
     unsafe { run_on_host(&here) }

@@ -13,97 +13,112 @@ use portable_atomic::{AtomicU32, Ordering, fence};
 
 use crate::{ConstInit, Count, Word};
 
-/// Where a saturated count is parked: far enough from both ends that the increments and
-/// decrements under way on other cores can never carry it out of the saturated half.
-const PARKED: u32 = AtomicCount::LIMIT + (AtomicCount::LIMIT >> 1);
+/// The counter and the word over the `AtomicU32`, `Ordering` and `fence` in scope. One text for the shipped
+/// atomics and for loom's: what is model-checked is what is shipped.
+macro_rules! over_atomics {
+    ($(#[$about_count:meta])* $count:ident, $(#[$about_word:meta])* $word:ident) => {
+        $(#[$about_count])*
+        #[derive(Debug)]
+        pub struct $count(AtomicU32);
 
-/// A reference counter over an atomic, for every policy whose contexts run at the same time.
-#[derive(Debug)]
-pub struct AtomicCount(AtomicU32);
+        // SAFETY: an atomic read-modify-write gives zero to exactly one caller; the orderings below give
+        // the happens-before that the law asks for.
+        unsafe impl Count for $count {
+            fn new(count: u32) -> Self {
+                Self(AtomicU32::new(count))
+            }
 
-// SAFETY: an atomic read-modify-write gives zero to exactly one caller; the orderings below give
-// the happens-before that the law asks for.
-unsafe impl Count for AtomicCount {
-    fn new(count: u32) -> Self {
-        Self(AtomicU32::new(count))
-    }
+            #[inline]
+            fn increment(&self) {
+                // Relaxed: a new reference is made from one that the caller holds, so nothing is learnt
+                // or published by counting it.
+                if self.0.fetch_add(1, Ordering::Relaxed) >= Self::LIMIT {
+                    self.park();
+                }
+            }
 
-    #[inline]
-    fn increment(&self) {
-        // Relaxed: a new reference is made from one that the caller holds, so nothing is learnt
-        // or published by counting it.
-        if self.0.fetch_add(1, Ordering::Relaxed) >= Self::LIMIT {
-            self.park();
+            #[inline]
+            fn decrement(&self) -> bool {
+                // The only holder needs no read-modify-write: nobody is left who could change the count.
+                // Acquire: pairs with the Release below of the holders who went before.
+                if self.0.load(Ordering::Acquire) == 1 {
+                    return true;
+                }
+                // Release: what this holder did to the memory happens before whoever frees it.
+                let before = self.0.fetch_sub(1, Ordering::Release);
+                if before == 1 {
+                    // Acquire: the other half of the pair.
+                    fence(Ordering::Acquire);
+                    return true;
+                }
+                if before >= Self::LIMIT {
+                    self.park();
+                }
+                false
+            }
+
+            #[inline]
+            fn is_unique(&self) -> bool {
+                // Acquire: the caller is about to write where former holders read.
+                self.0.load(Ordering::Acquire) == 1
+            }
+
+            fn get(&self) -> u32 {
+                // Relaxed: a number for a report.
+                self.0.load(Ordering::Relaxed)
+            }
         }
-    }
 
-    #[inline]
-    fn decrement(&self) -> bool {
-        // The only holder needs no read-modify-write: nobody is left who could change the count.
-        // Acquire: pairs with the Release below of the holders who went before.
-        if self.0.load(Ordering::Acquire) == 1 {
-            return true;
-        }
-        // Release: what this holder did to the memory happens before whoever frees it.
-        let before = self.0.fetch_sub(1, Ordering::Release);
-        if before == 1 {
-            // Acquire: the other half of the pair.
-            fence(Ordering::Acquire);
-            return true;
-        }
-        if before >= Self::LIMIT {
-            self.park();
-        }
-        false
-    }
+        impl $count {
+            /// Where a saturated count stays: far enough from both ends that the increments and decrements
+            /// under way on other cores can never carry it out of the saturated half.
+            const PARKED: u32 = Self::LIMIT + (Self::LIMIT >> 1);
 
-    #[inline]
-    fn is_unique(&self) -> bool {
-        // Acquire: the caller is about to write where former holders read.
-        self.0.load(Ordering::Acquire) == 1
-    }
+            #[cold]
+            fn park(&self) {
+                // Relaxed: nothing is published; the memory is never freed again.
+                self.0.store(Self::PARKED, Ordering::Relaxed);
+            }
+        }
 
-    fn get(&self) -> u32 {
-        // Relaxed: a number for a report.
-        self.0.load(Ordering::Relaxed)
-    }
+        $(#[$about_word])*
+        #[derive(Debug)]
+        pub struct $word(AtomicU32);
+
+        // SAFETY: compare-and-swap.
+        unsafe impl Word for $word {
+            fn new(value: u32) -> Self {
+                Self(AtomicU32::new(value))
+            }
+
+            #[inline]
+            fn load(&self) -> u32 {
+                // Acquire: whoever sees a state may rely on what was done before it was entered.
+                self.0.load(Ordering::Acquire)
+            }
+
+            #[inline]
+            fn update(&self, step: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32> {
+                // Success AcqRel: entering a state sees what the last one released (Acquire), leaving one
+                // publishes what was done in it (Release). Failure Acquire: as for `load`.
+                self.0
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
+            }
+        }
+    };
 }
+#[cfg(feature = "loom")]
+pub(crate) use over_atomics;
 
-impl AtomicCount {
-    #[cold]
-    fn park(&self) {
-        // Relaxed: nothing is published; the memory is never freed again.
-        self.0.store(PARKED, Ordering::Relaxed);
-    }
+over_atomics! {
+    /// A reference counter over an atomic, for every policy whose contexts run at the same time.
+    AtomicCount,
+    /// A state word over an atomic, for every policy whose contexts run at the same time.
+    AtomicWord
 }
 
 impl ConstInit for AtomicCount {
     const INIT: Self = Self(AtomicU32::new(0));
-}
-
-/// A state word over an atomic, for every policy whose contexts run at the same time.
-#[derive(Debug)]
-pub struct AtomicWord(AtomicU32);
-
-// SAFETY: compare-and-swap.
-unsafe impl Word for AtomicWord {
-    fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
-    }
-
-    #[inline]
-    fn load(&self) -> u32 {
-        // Acquire: whoever sees a state may rely on what was done before it was entered.
-        self.0.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn update(&self, step: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32> {
-        // Success AcqRel: entering a state sees what the last one released (Acquire), leaving one
-        // publishes what was done in it (Release). Failure Acquire: as for `load`.
-        self.0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
-    }
 }
 
 impl ConstInit for AtomicWord {

@@ -116,9 +116,9 @@ unsafe impl Event for BlockingEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        // Cloned before the lock and woken after it: both run code that is not ours.
-        let waker = waker.clone();
-        let displaced = unpoisoned(self.state.lock()).wakers.insert(waker);
+        // Cloned before the lock, woken and dropped after it: each runs code that is not ours.
+        let mut waker = Some(waker.clone());
+        let displaced = unpoisoned(self.state.lock()).wakers.insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }

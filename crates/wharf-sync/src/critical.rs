@@ -95,9 +95,11 @@ unsafe impl Event for CriticalEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        // Cloned before the section and woken after it: both run code that is not ours.
-        let waker = waker.clone();
-        let displaced = self.wakers.with(|wakers| wakers.borrow_mut().insert(waker));
+        // Cloned before the section, woken and dropped after it: each runs code that is not ours.
+        let mut waker = Some(waker.clone());
+        let displaced = self
+            .wakers
+            .with(|wakers| wakers.borrow_mut().insert(&mut waker));
         if let Some(displaced) = displaced {
             displaced.wake();
         }

@@ -9,9 +9,9 @@
 //! | policy | for | lock | counter |
 //! |---|---|---|---|
 //! | [`Unsync`] | one owner: a task, a receive loop | nothing | cell |
-//! | [`Critical`] | interrupts and threads of an MCU | `critical-section` | atomic |
-//! | [`Blocking`] | threads of a hosted system | `std::sync::Mutex` | atomic |
-//! | [`Loom`] | model checking | `loom`'s | `loom`'s |
+//! | `Critical` | interrupts and threads of an MCU | `critical-section` | atomic |
+//! | `Blocking` | threads of a hosted system | `std::sync::Mutex` | atomic |
+//! | `Loom` | model checking | `loom`'s | `loom`'s |
 //!
 //! ```
 //! use core::cell::Cell;
@@ -32,7 +32,7 @@
 //! ```
 //!
 //! # Features
-//! `std` adds [`Blocking`] and [`StdClock`]; `critical-section` adds [`Critical`]; `defmt` formats the
+//! `std` adds `Blocking` and `StdClock`; `critical-section` adds `Critical`; `defmt` formats the
 //! public types; `loom` is for tests only. All are additive, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

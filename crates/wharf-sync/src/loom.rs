@@ -7,6 +7,7 @@
 
 use core::task::Waker;
 use core::time::Duration;
+use std::boxed::Box;
 
 use ::loom::sync::atomic::{AtomicU32, Ordering, fence};
 use ::loom::sync::{Condvar, Mutex};
@@ -15,8 +16,8 @@ use crate::{Clock, Count, Epoch, Event, Lock, SyncPolicy, Wake, WakerSet, Who, W
 
 /// For tests inside `loom::model` only; anywhere else its operations panic.
 ///
-/// It has no [`ConstInit`](crate::ConstInit), because loom's objects belong to one run of a model. Its orderings are
-/// those of the shipped atomics.
+/// It has no [`ConstInit`](crate::ConstInit), because loom's objects belong to one run of a model. Its counter and its
+/// word are the text of the shipped ones.
 #[derive(Clone, Copy, Debug)]
 pub enum Loom {}
 
@@ -28,8 +29,9 @@ unsafe impl SyncPolicy for Loom {
     type Event = LoomEvent;
     const NAME: &'static str = "Loom";
     fn who() -> Who {
-        std::thread_local!(static ANCHOR: u8 = const { 0 });
-        ANCHOR.with(|anchor| Who::new(core::ptr::from_ref(anchor).addr()))
+        // Not `std`'s: loom runs all threads of a model on one of the system's.
+        ::loom::thread_local!(static ANCHOR: Box<u8> = Box::new(0));
+        ANCHOR.with(|anchor| Who::new(core::ptr::from_ref(&**anchor).addr()))
     }
 }
 
@@ -50,52 +52,11 @@ unsafe impl<T> Lock<T> for LoomLock<T> {
     }
 }
 
-/// The counter of [`Loom`], with the orderings of the shipped one.
-#[derive(Debug)]
-pub struct LoomCount(AtomicU32);
-
-// SAFETY: as for the shipped atomic counter.
-unsafe impl Count for LoomCount {
-    fn new(count: u32) -> Self {
-        Self(AtomicU32::new(count))
-    }
-    fn increment(&self) {
-        assert!(self.0.fetch_add(1, Ordering::Relaxed) < Self::LIMIT);
-    }
-    fn decrement(&self) -> bool {
-        if self.0.load(Ordering::Acquire) == 1 {
-            return true;
-        }
-        if self.0.fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
-            return true;
-        }
-        false
-    }
-    fn is_unique(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 1
-    }
-    fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The state word of [`Loom`], with the orderings of the shipped one.
-#[derive(Debug)]
-pub struct LoomWord(AtomicU32);
-
-// SAFETY: compare-and-swap.
-unsafe impl Word for LoomWord {
-    fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
-    }
-    fn load(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
-    fn update(&self, step: impl FnMut(u32) -> Option<u32>) -> Result<u32, u32> {
-        self.0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
-    }
+crate::atomic::over_atomics! {
+    /// The counter of [`Loom`]: the shipped one, over loom's atomic.
+    LoomCount,
+    /// The state word of [`Loom`]: the shipped one, over loom's atomic.
+    LoomWord
 }
 
 /// The event of [`Loom`]. It has no time: a deadline is ignored.
@@ -132,8 +93,8 @@ unsafe impl Event for LoomEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        let waker = waker.clone();
-        let displaced = self.state.lock().unwrap().1.insert(waker);
+        let mut waker = Some(waker.clone());
+        let displaced = self.state.lock().unwrap().1.insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }

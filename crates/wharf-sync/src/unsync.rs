@@ -86,9 +86,8 @@ unsafe impl Count for UnsyncCount {
         if count == 1 {
             return true;
         }
-        if count < Self::LIMIT {
-            self.0.set(count - 1);
-        }
+        // Without a branch: one less, or nothing less where it is saturated.
+        self.0.set(count - u32::from(count < Self::LIMIT));
         false
     }
     #[inline]
@@ -163,9 +162,9 @@ unsafe impl Event for UnsyncEvent {
         woken.into_iter().flatten().for_each(Waker::wake);
     }
     fn register(&self, waker: &Waker) {
-        // Cloned before the borrow and woken after it, because both run code that is not ours.
-        let waker = waker.clone();
-        let displaced = self.wakers.borrow_mut().insert(waker);
+        // Cloned before the borrow, woken and dropped after it, because each runs code that is not ours.
+        let mut waker = Some(waker.clone());
+        let displaced = self.wakers.borrow_mut().insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }

@@ -36,25 +36,29 @@ impl<const N: usize> WakerSet<N> {
         }
     }
 
-    /// Adds `waker`, unless one that wakes the same task is there. Returns the waker that had to make
-    /// room: wake it, outside of any critical section.
+    /// Takes `waker`, and leaves it there if one that wakes the same task is known. Returns the waker that
+    /// had to make room.
+    ///
+    /// Wakers run foreign code when they are woken and when they are dropped. Do either outside of any critical
+    /// section: wake the one that is returned, and drop the one that is left.
     #[must_use = "the displaced waker must be woken, or its task sleeps for ever"]
-    pub fn insert(&mut self, waker: Waker) -> Option<Waker> {
+    pub fn insert(&mut self, waker: &mut Option<Waker>) -> Option<Waker> {
+        let new = waker.as_ref()?;
         if self
             .slots
             .iter()
             .flatten()
-            .any(|known| known.will_wake(&waker))
+            .any(|known| known.will_wake(new))
         {
             return None;
         }
         if let Some(free) = self.slots.iter_mut().find(|slot| slot.is_none()) {
-            *free = Some(waker);
+            *free = waker.take();
             return None;
         }
         let slot = &mut self.slots[self.oldest % N];
         self.oldest = (self.oldest + 1) % N;
-        slot.replace(waker)
+        core::mem::replace(slot, waker.take())
     }
 
     /// Takes all wakers out.
@@ -82,9 +86,14 @@ mod tests {
     #[test]
     fn the_same_task_takes_one_place() {
         let mut set = WakerSet::<2>::new();
-        assert!(set.insert(waker(1)).is_none());
-        assert!(set.insert(waker(1)).is_none());
-        assert!(set.insert(waker(2)).is_none());
+        let mut insert = |id| {
+            let mut new = Some(waker(id));
+            assert!(set.insert(&mut new).is_none());
+            new.is_none()
+        };
+        assert!(insert(1), "taken");
+        assert!(!insert(1), "known");
+        assert!(insert(2), "taken");
         assert_eq!(set.take().iter().flatten().count(), 2);
         assert_eq!(set.take().iter().flatten().count(), 0);
     }
@@ -92,11 +101,16 @@ mod tests {
     #[test]
     fn a_full_set_gives_its_oldest_back() {
         let mut set = WakerSet::<2>::new();
-        for id in [1, 2] {
-            assert!(set.insert(waker(id)).is_none());
+        for (id, displaced) in [
+            (1, None),
+            (2, None),
+            (3, Some(1)),
+            (4, Some(2)),
+            (5, Some(3)),
+        ] {
+            let out = set.insert(&mut Some(waker(id)));
+            assert_eq!(out.is_some(), displaced.is_some());
+            assert!(out.is_none_or(|out| displaced.is_some_and(|id| out.will_wake(&waker(id)))));
         }
-        assert!(set.insert(waker(3)).is_some_and(|w| w.will_wake(&waker(1))));
-        assert!(set.insert(waker(4)).is_some_and(|w| w.will_wake(&waker(2))));
-        assert!(set.insert(waker(5)).is_some_and(|w| w.will_wake(&waker(3))));
     }
 }

@@ -97,8 +97,8 @@ impl<T: Target> Tensor<T> {
 ///     Ok(())
 /// }
 ///
-/// let a = Tensor::alloc(&target, &Heap::new(), 2)?;
-/// let b = Tensor::alloc(&target, &Heap::new(), 2)?;
+/// let a = Tensor::alloc(&target, Heap::new(), 2)?;
+/// let b = Tensor::alloc(&target, Heap::new(), 2)?;
 /// a.write(0, &[1, 2])?;
 /// b.write(0, &[10, 20])?;
 /// engine.launch(Command::Kernel(add), &[a.input(), b.output()])?.wait()?;

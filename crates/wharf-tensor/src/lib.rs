@@ -17,7 +17,7 @@
 //! use wharf_tensor::{Parts, Tensor, TensorError};
 //!
 //! let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
-//! let image = Tensor::alloc(&target, &Heap::new(), 64)?;
+//! let image = Tensor::alloc(&target, Heap::new(), 64)?;
 //! image.write(0, &[7; 64])?;
 //!
 //! // A guard lends the bytes in place, and keeps writers out meanwhile.

@@ -45,7 +45,7 @@ pub trait Target: Clone + 'static {
 ///
 /// type Sketch = Parts<Heap<Unsync>, HeapSource>;
 /// let target = Sketch::new(HeapSource);
-/// let tensor = Tensor::alloc(&target, &Heap::new(), 16)?;
+/// let tensor = Tensor::alloc(&target, Heap::new(), 16)?;
 /// tensor.write(4, &[1, 2, 3])?;
 /// # Ok::<(), wharf_tensor::TensorError>(())
 /// ```

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Bound, RangeBounds};
 
-use wharf_backend::{MemSpace, Place, Returned, SegmentMut};
+use wharf_backend::{BackendRef, Erases, MemSpace, Place, Returned, SegmentMut};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
@@ -23,7 +23,7 @@ use crate::{Target, TensorError};
 /// # use wharf_sync::Unsync;
 /// # use wharf_tensor::{Parts, Tensor};
 /// # let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
-/// let rows = Tensor::alloc(&target, &Heap::new(), 3 * 4)?;
+/// let rows = Tensor::alloc(&target, Heap::new(), 3 * 4)?;
 /// let second = rows.slice(4..8)?;
 /// second.write(0, b"2222")?;
 /// let mut all = [0; 12];
@@ -50,10 +50,17 @@ impl<T: Target> Tensor<T> {
 
     /// `len` bytes of `memory`: zeros, or on a device that always has values, those.
     ///
+    /// `memory` is the target's own reference or one that can become it, such as `&POOL` where the target
+    /// holds `&'static dyn MemBackend`.
+    ///
     /// # Errors
     /// The memory or the block source refused; whatever was taken until then went back.
-    pub fn alloc(target: &T, memory: &T::Memory, len: usize) -> Result<Self, TensorError> {
-        let segment = SegmentMut::alloc(memory.clone(), len)?.initialised()?;
+    pub fn alloc<R: BackendRef>(target: &T, memory: R, len: usize) -> Result<Self, TensorError>
+    where
+        T::Memory: Erases<R>,
+    {
+        let memory = <T::Memory as Erases<R>>::erase(memory);
+        let segment = SegmentMut::alloc(memory, len)?.initialised()?;
         Self::from_segment(target, segment).map_err(|refused| refused.error)
     }
 

@@ -160,7 +160,7 @@ fn a_tensor_is_freed_through_its_source_on_whatever_thread() {
     let target = Parts::<Heap<Blocking>, _>::new(SentOnly {
         _unshared: Cell::new(0),
     });
-    let tensor = Tensor::alloc(&target, &Heap::new(), 4).unwrap();
+    let tensor = Tensor::alloc(&target, Heap::new(), 4).unwrap();
     let slice = tensor.slice(1..).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || slice.fill(3).unwrap());

@@ -258,7 +258,7 @@ fn bench() -> Bench {
 impl Bench {
     /// A tensor of 16 bytes that the CPU wrote in place: they are in the cache alone.
     fn dirty(&self, byte: u8) -> Tensor<Cold> {
-        let tensor = Tensor::alloc(&self.target, &self.cached, 16).unwrap();
+        let tensor = Tensor::alloc(&self.target, self.cached.clone(), 16).unwrap();
         tensor.lend_mut().unwrap().fill(byte);
         self.cached.take_calls();
         tensor

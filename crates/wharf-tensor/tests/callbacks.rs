@@ -56,9 +56,9 @@ fn a_block_goes_back_to_the_source_it_came_from_whatever_the_target_answers() {
         sources: sources.clone(),
         asked: Cell::new(0),
     };
-    let first = Tensor::alloc(&target, &Heap::new(), 8).unwrap();
+    let first = Tensor::alloc(&target, Heap::new(), 8).unwrap();
     assert_eq!([sources[0].blocks(), sources[1].blocks()], [0, 1]);
-    let second = Tensor::alloc(&target, &Heap::new(), 8).unwrap();
+    let second = Tensor::alloc(&target, Heap::new(), 8).unwrap();
     assert_eq!([sources[0].blocks(), sources[1].blocks()], [1, 1]);
     drop(first);
     assert_eq!([sources[0].blocks(), sources[1].blocks()], [1, 0]);
@@ -99,7 +99,7 @@ unsafe impl BlockSource for Swapping {
 fn a_clone_of_a_handle_may_stand_for_another_source() {
     let (one, two) = (Arc::new(Books::default()), Arc::new(Books::default()));
     let target = Parts::<Heap<Unsync>, _>::new(Swapping(one.clone(), two.clone()));
-    let tensor = Tensor::alloc(&target, &Heap::new(), 8).unwrap();
+    let tensor = Tensor::alloc(&target, Heap::new(), 8).unwrap();
     let both = tensor.clone();
     drop((tensor, both));
     assert_eq!((one.blocks(), one.foreign()), (0, 0));
@@ -195,7 +195,7 @@ impl Drop for Bench {
 
 impl Bench {
     fn alloc(&self) -> Tensor<Watched> {
-        Tensor::alloc(&self.target, &self.pool, 16).unwrap()
+        Tensor::alloc(&self.target, self.pool.clone(), 16).unwrap()
     }
     /// A device reads `tensor` until somebody idles.
     fn device_reads_until_idle(&self, tensor: &Tensor<Watched>) {
@@ -309,7 +309,7 @@ fn a_sink_may_allocate_while_the_last_handle_goes() {
     let keep = made.clone();
     bench.hook.set(move |event| {
         if event.kind == TraceKind::Free && event.bytes == 16 {
-            keep.set(Some(Tensor::alloc(&target, &pool, 3).unwrap()));
+            keep.set(Some(Tensor::alloc(&target, pool.clone(), 3).unwrap()));
         }
     });
     drop(tensor);
@@ -425,7 +425,7 @@ fn reach_around(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
 #[test]
 fn a_kernel_gets_at_its_operands_through_its_arguments_alone() {
     let target = Sketch::new(HeapSource);
-    let tensor = Tensor::alloc(&target, &Heap::new(), 4).unwrap();
+    let tensor = Tensor::alloc(&target, Heap::new(), 4).unwrap();
     let engine = || CpuEngine::new(Stream::claim().unwrap());
     let own = Rc::new(engine());
     INSIDE.set(Some(Inside {
@@ -457,7 +457,7 @@ impl<F: Fn() + Send + Sync> std::task::Wake for Calls<F> {
 fn a_waker_finds_the_tensor_free() {
     thread_local!(static SEEN: RefCell<Option<(Tensor<Sketch>, [u8; 2])>> = const { RefCell::new(None) });
     let target = Sketch::new(HeapSource);
-    let tensor = Tensor::alloc(&target, &Heap::new(), 2).unwrap();
+    let tensor = Tensor::alloc(&target, Heap::new(), 2).unwrap();
     SEEN.set(Some((tensor.clone(), [0; 2])));
     let look = || {
         SEEN.with_borrow_mut(|seen| {
@@ -515,8 +515,8 @@ fn what_is_never_dropped_leaks_and_never_dangles() {
 fn tensors_of_two_target_values_meet_in_one_launch_and_go_home_apart() {
     let books = [Arc::new(Books::default()), Arc::new(Books::default())];
     let [one, two] = books.clone().map(Parts::<Heap<Unsync>, Arc<Books>>::new);
-    let a = Tensor::alloc(&one, &Heap::new(), 2).unwrap();
-    let b = Tensor::alloc(&two, &Heap::new(), 2).unwrap();
+    let a = Tensor::alloc(&one, Heap::new(), 2).unwrap();
+    let b = Tensor::alloc(&two, Heap::new(), 2).unwrap();
     a.write(0, &[3, 4]).unwrap();
     let engine = CpuEngine::<_, Tickets<_>>::new(Stream::claim().unwrap());
     engine

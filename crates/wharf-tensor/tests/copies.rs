@@ -40,7 +40,7 @@ impl Bench {
             Side::Host => Arc::new(Heap::new()),
             Side::Device => self.device.clone(),
         };
-        let tensor = Tensor::alloc(&self.target, &memory, bytes.len()).unwrap();
+        let tensor = Tensor::alloc(&self.target, memory.clone(), bytes.len()).unwrap();
         tensor.write(0, bytes).unwrap();
         tensor
     }
@@ -213,7 +213,7 @@ fn a_closed_device_is_an_answer_and_its_tensors_are_harmless() {
         Err(CLOSED)
     );
     let memory: Memory = bench.device.clone();
-    let refused = Tensor::alloc(&bench.target, &memory, 1).unwrap_err();
+    let refused = Tensor::alloc(&bench.target, memory.clone(), 1).unwrap_err();
     assert_eq!(refused, TensorError::Alloc(AllocError::Closed));
     assert_eq!(bench.device.segments(), 1);
     drop((on_device, half));

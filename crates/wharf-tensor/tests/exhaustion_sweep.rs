@@ -61,12 +61,12 @@ struct Setup<'e> {
 }
 
 fn setup(bench: &Bench) -> Result<Setup<'_>, TensorError> {
-    let weights = Tensor::alloc(&bench.target, &bench.memory, 8)?;
+    let weights = Tensor::alloc(&bench.target, bench.memory.clone(), 8)?;
     weights.write(0, &[1, 2, 3, 4, 5, 6, 7, 8])?;
     let layers = [weights.slice(..4)?, weights.slice(4..)?];
     let filled = SegmentMut::alloc(bench.memory.clone(), 4)?.init_from(&[2, 2, 2, 2])?;
     let input = Tensor::from_segment(&bench.target, filled).map_err(|refused| refused.error)?;
-    let output = Tensor::alloc(&bench.target, &bench.memory, 4)?;
+    let output = Tensor::alloc(&bench.target, bench.memory.clone(), 4)?;
     let submission = bench
         .engine
         .launch(
@@ -176,17 +176,17 @@ fn a_segment_that_finds_no_control_block_comes_back_whole() {
 fn a_pool_that_is_all_in_use_names_its_numbers_and_serves_again() {
     let bench = bench();
     let mut tensors: Vec<_> = (0..8)
-        .map(|_| Tensor::alloc(&bench.target, &bench.memory, 64).unwrap())
+        .map(|_| Tensor::alloc(&bench.target, bench.memory.clone(), 64).unwrap())
         .collect();
     let slice = tensors[3].slice(10..20).unwrap();
-    let refused = Tensor::alloc(&bench.target, &bench.memory, 9).unwrap_err();
+    let refused = Tensor::alloc(&bench.target, bench.memory.clone(), 9).unwrap_err();
     let exhausted = AllocError::Exhausted {
         requested: 9,
         in_use: 512,
         capacity: 512,
     };
     assert_eq!(refused, TensorError::Alloc(exhausted));
-    let large = Tensor::alloc(&bench.target, &bench.memory, 65).unwrap_err();
+    let large = Tensor::alloc(&bench.target, bench.memory.clone(), 65).unwrap_err();
     assert_eq!(
         large,
         TensorError::Alloc(AllocError::TooLarge {
@@ -197,9 +197,9 @@ fn a_pool_that_is_all_in_use_names_its_numbers_and_serves_again() {
     assert_eq!(bench.held(), (8, 8));
     // The slice keeps its storage; another one is free.
     drop(tensors.remove(3));
-    assert!(Tensor::alloc(&bench.target, &bench.memory, 9).is_err());
+    assert!(Tensor::alloc(&bench.target, bench.memory.clone(), 9).is_err());
     drop(tensors.pop());
-    tensors.push(Tensor::alloc(&bench.target, &bench.memory, 9).unwrap());
+    tensors.push(Tensor::alloc(&bench.target, bench.memory.clone(), 9).unwrap());
     drop((tensors, slice));
     assert_eq!(bench.held(), (0, 0));
 }

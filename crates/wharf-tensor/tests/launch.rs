@@ -208,8 +208,8 @@ fn operands_that_are_no_operands_are_told_apart() {
 fn an_engine_that_does_not_reach_an_operand_says_which() {
     type Far = Parts<Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>, HeapSource>;
     let target = Far::new(HeapSource);
-    let near = Tensor::alloc(&target, &(Arc::new(Heap::new()) as Arc<_>), 2).unwrap();
-    let far = Tensor::alloc(&target, &(Arc::new(Device::new()) as Arc<_>), 2).unwrap();
+    let near = Tensor::alloc(&target, Arc::new(Heap::new()), 2).unwrap();
+    let far = Tensor::alloc(&target, Arc::new(Device::new()), 2).unwrap();
     let engine = CpuEngine::<Blocking, Tickets<Far>>::new(Stream::claim().unwrap());
     let error = engine
         .launch(Command::Copy, &[near.input(), far.output()])
@@ -365,8 +365,8 @@ fn tensors_may_go_while_their_bytes_are_in_flight() {
     let target = Pooled::new(books.clone());
     let engine = Stepped::<Pooled>::new();
     {
-        let from = Tensor::alloc(&target, &pool, 4).unwrap();
-        let to = Tensor::alloc(&target, &pool, 4).unwrap();
+        let from = Tensor::alloc(&target, pool.clone(), 4).unwrap();
+        let to = Tensor::alloc(&target, pool.clone(), 4).unwrap();
         from.fill(3).unwrap();
         let submission = engine
             .launch(Command::Copy, &[from.input(), to.output()])

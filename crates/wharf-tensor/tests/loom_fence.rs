@@ -125,7 +125,7 @@ fn fresh() -> (Arc<Cell>, Tensor<Model>) {
         bytes: UnsafeCell::new([0; 2]),
         reclaimed: AtomicUsize::new(0),
     });
-    let tensor = Tensor::alloc(&Model::new(HeapSource), &cell, 2).unwrap();
+    let tensor = Tensor::alloc(&Model::new(HeapSource), cell.clone(), 2).unwrap();
     (cell, tensor)
 }
 

@@ -266,7 +266,7 @@ impl<P: SyncPolicy> Machine<P> {
     fn alloc(&mut self, len: usize) -> Checked {
         // A guard's tensor is a clone of its own, so what it holds may have left the list.
         let in_use = self.pool.census().in_use;
-        let made = Tensor::alloc(&self.target, &self.pool, len);
+        let made = Tensor::alloc(&self.target, self.pool.clone(), len);
         let refusal = if len > PAYLOAD {
             Some(AllocError::TooLarge {
                 requested: len,
@@ -464,7 +464,7 @@ proptest! {
 #[test]
 fn slices_of_slices_are_as_cheap_ten_thousand_deep() {
     let mut machine = Machine::<Unsync>::new();
-    let tensor = Tensor::alloc(&machine.target, &machine.pool, PAYLOAD).unwrap();
+    let tensor = Tensor::alloc(&machine.target, machine.pool.clone(), PAYLOAD).unwrap();
     let mut deep = tensor.clone();
     for _ in 0..10_000 {
         deep = deep.slice(..).unwrap();

@@ -40,7 +40,7 @@ fn the_numbers_are_those_of_the_original_runtime() {
 #[test]
 fn events_name_the_storage_and_the_bytes_that_were_asked_for() {
     let (target, pool, recorder) = watched();
-    let tensor = Tensor::alloc(&target, &pool, 12).unwrap();
+    let tensor = Tensor::alloc(&target, pool.clone(), 12).unwrap();
     let storage = tensor.storage_id().unwrap().get();
     tensor.slice(2..8).unwrap().write(1, &[0; 3]).unwrap();
     tensor.slice(2..8).unwrap().fill(1).unwrap();
@@ -68,7 +68,7 @@ fn events_name_the_storage_and_the_bytes_that_were_asked_for() {
 #[test]
 fn a_copy_is_a_write_of_its_destination() {
     let (target, pool, recorder) = watched();
-    let [from, to] = [0, 1].map(|_| Tensor::alloc(&target, &pool, 4).unwrap());
+    let [from, to] = [0, 1].map(|_| Tensor::alloc(&target, pool.clone(), 4).unwrap());
     recorder.take();
     to.copy_from(&from).unwrap();
     let storage = to.storage_id().unwrap().get();
@@ -84,7 +84,7 @@ fn a_copy_is_a_write_of_its_destination() {
 #[test]
 fn calls_that_are_refused_balance_and_those_refused_early_say_nothing() {
     let (target, pool, recorder) = watched();
-    let tensor = Tensor::alloc(&target, &pool, 4).unwrap();
+    let tensor = Tensor::alloc(&target, pool.clone(), 4).unwrap();
     let short = tensor.slice(..3).unwrap();
     recorder.take();
 
@@ -94,7 +94,7 @@ fn calls_that_are_refused_balance_and_those_refused_early_say_nothing() {
     assert!(tensor.copy_from(&short).is_err());
     assert!(tensor.slice(3..5).is_err());
     assert!(Tensor::<Watched>::empty().fill(0).is_err());
-    assert!(Tensor::alloc(&target, &pool, 65).is_err());
+    assert!(Tensor::alloc(&target, pool.clone(), 65).is_err());
     assert_eq!(recorder.story(), []);
 
     // Refused by the fence.
@@ -139,7 +139,7 @@ fn a_transfer_that_fails_balances() {
         reason = "`Arc` is the counted reference of backends"
     )]
     let device = Arc::new(Device::new());
-    let [one, two] = [0, 1].map(|_| Tensor::alloc(&target, &device, 300).unwrap());
+    let [one, two] = [0, 1].map(|_| Tensor::alloc(&target, device.clone(), 300).unwrap());
     recorder.take();
     device.fail_nth(3);
     assert!(one.copy_from(&two).is_err());
@@ -176,7 +176,7 @@ fn only_who_waits_is_blocked_once_for_each_wait() {
     let recorder = Arc::new(Recorder::default());
     let target = Driven::with(Arc::default(), DriveLater, recorder.clone());
     let pool = Arc::new(StaticPool::new());
-    let tensor = Tensor::alloc(&target, &pool, 16).unwrap();
+    let tensor = Tensor::alloc(&target, pool.clone(), 16).unwrap();
     let engine = Arc::new(Stepped::<Driven>::new());
     ENGINE.set(Some(Drives(engine.clone())));
     recorder.take();

@@ -51,7 +51,7 @@ fn demo() -> Result<(), Error> {
     let engine = CpuEngine::<Critical, Tickets<Board>>::new(Stream::claim()?);
     let score = digits::run(
         &target,
-        (&(&WEIGHTS as _), &(&BATCHES as _)),
+        (&WEIGHTS, &BATCHES),
         &engine,
         &model,
         &tests,

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use heapless::Deque;
+use wharf_backend::{BackendRef, Erases};
 use wharf_engine::{Command, Engine, Fault, SubmitError};
 use wharf_tensor::{Launch, LaunchError, Submission, Target, TensorError, Tickets, Use, WaitError};
 
@@ -16,14 +17,20 @@ const WINDOW: usize = 16;
 ///
 /// # Errors
 /// A memory refused, or the device failed. Nothing stays allocated or in flight.
-pub fn run<T: Target, E: Engine<Policy = T::Policy, Cargo = Tickets<T>>>(
+pub fn run<T, W, B, E>(
     target: &T,
-    (weights, batches): (&T::Memory, &T::Memory),
+    (weights, batches): (W, B),
     engine: &E,
     model: &ModelBytes<'_>,
     tests: &TestSet<'_>,
     progress: impl FnMut(usize),
-) -> Result<Score, ClassifyError> {
+) -> Result<Score, ClassifyError>
+where
+    T: Target<Memory: Erases<W> + Erases<B>>,
+    W: BackendRef,
+    B: BackendRef + Clone,
+    E: Engine<Policy = T::Policy, Cargo = Tickets<T>>,
+{
     let network = Network::load(target, weights, model)?;
     let batch = Batch::alloc(target, batches)?;
     let mut score = classify(engine, &network, &batch, tests, progress)?;

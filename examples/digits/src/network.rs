@@ -1,5 +1,6 @@
 //! The classifier's tensors: one storage of weights, sliced per layer, and three of a batch, sliced per image.
 
+use wharf_backend::{BackendRef, Erases};
 use wharf_tensor::{Target, Tensor, TensorError};
 
 use crate::model::{CLASSES, HIDDEN, INPUTS, ModelBytes};
@@ -21,11 +22,14 @@ impl<T: Target> Network<T> {
     ///
     /// # Errors
     /// The memory refused them, or is closed; nothing stays allocated.
-    pub fn load(
+    pub fn load<R: BackendRef>(
         target: &T,
-        memory: &T::Memory,
+        memory: R,
         model: &ModelBytes<'_>,
-    ) -> Result<Self, TensorError> {
+    ) -> Result<Self, TensorError>
+    where
+        T::Memory: Erases<R>,
+    {
         let weights = Tensor::alloc(target, memory, Self::BYTES)?;
         let mut end = 0;
         let mut next = |bytes: &[u8]| {
@@ -62,8 +66,11 @@ impl<T: Target> Batch<T> {
     ///
     /// # Errors
     /// The memory refused it, or is closed; nothing stays allocated.
-    pub fn alloc(target: &T, memory: &T::Memory) -> Result<Self, TensorError> {
-        let storage = |per_image| Tensor::alloc(target, memory, Self::IMAGES * per_image);
+    pub fn alloc<R: BackendRef + Clone>(target: &T, memory: R) -> Result<Self, TensorError>
+    where
+        T::Memory: Erases<R>,
+    {
+        let storage = |per_image| Tensor::alloc(target, memory.clone(), Self::IMAGES * per_image);
         Ok(Self {
             images: storage(INPUTS)?,
             hidden: storage(4 * HIDDEN)?,

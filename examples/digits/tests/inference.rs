@@ -47,7 +47,7 @@ fn classify(memory: &Memory, images: usize) -> Result<Score, ClassifyError> {
     let mut seen = 0;
     let score = run(
         &target,
-        (&(memory.weights as _), &(memory.batches as _)),
+        (memory.weights, memory.batches),
         &engine,
         &model.lend(),
         &tests,
@@ -121,8 +121,8 @@ fn too_few_control_blocks_are_an_error_and_nothing_is_lost() {
     let target = Small::new(blocks);
     let model = OwnedModel::from_safetensors(include_bytes!("../data/digits-mlp.safetensors"))
         .expect("the model is whole");
-    let network = Network::load(&target, &(memory.weights as _), &model.lend()).expect("one fits");
-    let error = Batch::alloc(&target, &(memory.batches as _)).unwrap_err();
+    let network = Network::load(&target, memory.weights, &model.lend()).expect("one fits");
+    let error = Batch::alloc(&target, memory.batches).unwrap_err();
     assert!(
         matches!(error, TensorError::Alloc(AllocError::Source(_))),
         "{error}"

@@ -157,7 +157,8 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
     /// Carves `slab` into slots of `payload` bytes aligned to `align`: as many as fit and as
     /// `control` has blocks for.
     ///
-    /// The slab's own alignment does not matter; up to `align - 1` bytes at its start are skipped.
+    /// The slab's own alignment does not matter; up to `align - 1` bytes at its start are skipped. What a
+    /// control block held before does not matter either: it is written before it is read.
     ///
     /// # Errors
     /// The alignment is no power of two, a sum wraps, or not one slot fits; each with the numbers.
@@ -175,8 +176,9 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
             .max(1)
             .checked_next_multiple_of(align)
             .ok_or(PoolError::StrideOverflow { payload, align })?;
-        let lost = slab.as_ptr().addr().wrapping_neg() & (align - 1);
-        let fitting = slab.len().saturating_sub(lost) / stride;
+        // Never more than there are, so that an error does not report more lost than lent.
+        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
+        let fitting = (slab.len() - lost) / stride;
         let count = fitting.min(control.len()).min(u32::MAX as usize - 1);
         if count == 0 {
             return Err(PoolError::NoSlot {
@@ -185,10 +187,6 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
                 stride,
                 control: control.len(),
             });
-        }
-        for slot in control.iter_mut() {
-            // A control block may come from a pool that was dropped with forgotten segments.
-            *slot = SlotControl::new();
         }
         let base = NonNull::from(slab).cast::<u8>();
         #[expect(clippy::cast_possible_truncation, reason = "limited just above")]

@@ -1,11 +1,12 @@
 //! The pool's algorithm, once, for slabs that are lent and slabs that are built in.
 //!
 //! Invariants of a [`Slots`]:
-//! 1. `headers` points to `count` headers, which the pool owns and which start out parked;
+//! 1. `headers` points to `count` headers, which the pool owns;
 //! 2. `base` points to `count` payloads `stride` bytes apart, each at least `payload` bytes long, which the pool owns;
 //! 3. `free` is the lock of this pool alone. A header below its carve mark is either *live* (count not zero; it
 //!    belongs to the handles) or *parked* (count zero; its note is the free list's link). It turns from one to the
-//!    other only under the lock.
+//!    other only under the lock. One at or above the mark was never vended by this pool, holds whatever an earlier
+//!    pool left in it, and is not read.
 #![allow(
     unsafe_code,
     reason = "reads and writes headers through raw pointers; the invariants above"
@@ -31,39 +32,52 @@ pub(super) struct Slots<'p, P: SyncPolicy> {
 }
 
 impl<P: SyncPolicy> Slots<'_, P> {
+    /// Bytes of a header: a power of two under every policy shipped, so dividing by it is a shift.
+    const HEADER: usize = size_of::<Header<P>>();
+
     /// # Safety
-    /// `slot` is below `count`.
+    /// `offset` is that of a header.
     #[inline]
-    unsafe fn header(&self, slot: u32) -> NonNull<Header<P>> {
+    unsafe fn header(&self, offset: usize) -> NonNull<Header<P>> {
         // SAFETY: invariant 1.
-        unsafe { self.headers.add(slot as usize) }
+        unsafe { self.headers.byte_add(offset) }
+    }
+
+    /// The offset of a header, or nonsense for a pointer that is none.
+    #[inline]
+    fn offset(&self, header: NonNull<Header<P>>) -> usize {
+        header.addr().get().wrapping_sub(self.headers.addr().get())
     }
 
     #[inline]
     pub(super) fn vend(&self, size: usize) -> Option<NonNull<Header<P>>> {
         if size > self.payload {
-            self.free.with(|free| free.refuse(size));
-            return None;
+            return self.refuse(size);
         }
         self.free.with(|free| {
-            let taken = free.take(self.count, |recycled| {
-                // SAFETY: a recycled slot was carved, so it is below `count`, and it is parked: its
-                // header is the pool's, and we hold the lock.
-                let note = unsafe { self.header(recycled).as_ref() }.note();
-                #[expect(clippy::cast_possible_truncation, reason = "`reclaim` put a u32 there")]
-                let link = note as u32;
-                link
+            // No wrap: the headers are an array.
+            let end = self.count as usize * Self::HEADER;
+            let taken = free.take(end, Self::HEADER, |recycled| {
+                // SAFETY: a recycled slot was carved, so this is a header, and it is parked: it is the
+                // pool's, and we hold the lock.
+                unsafe { self.header(recycled).as_ref() }.note()
             });
-            let Some(slot) = taken else {
+            let Some(offset) = taken else {
                 free.refuse(size);
                 return None;
             };
-            // SAFETY: `take` returns slots below `count`.
-            let header = unsafe { self.header(slot) };
+            // SAFETY: `take` returns offsets of headers.
+            let header = unsafe { self.header(offset) };
             // SAFETY: the slot was fresh or parked, so the header is ours to write (invariant 3).
             unsafe { header.write(Header::new(size)) };
             Some(header)
         })
+    }
+
+    #[cold]
+    fn refuse(&self, size: usize) -> Option<NonNull<Header<P>>> {
+        self.free.with(|free| free.refuse(size));
+        None
     }
 
     #[cold]
@@ -82,21 +96,12 @@ impl<P: SyncPolicy> Slots<'_, P> {
         }
     }
 
-    /// Which slot a header is, without division: the size of a header is a constant.
-    #[inline]
-    fn index(&self, header: NonNull<Header<P>>) -> usize {
-        let offset = header.addr().get().wrapping_sub(self.headers.addr().get());
-        offset / size_of::<Header<P>>()
-    }
-
     /// # Safety
     /// `header` is live, and no handle is left.
     #[inline]
     pub(super) unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
-        #[expect(clippy::cast_possible_truncation, reason = "below `count`, a u32")]
-        let slot = self.index(header) as u32;
         self.free.with(|free| {
-            let link = free.put(slot) as usize;
+            let link = free.put(self.offset(header), Self::HEADER);
             // SAFETY: live and without handles, so the header is ours (invariant 3).
             unsafe { header.write(Header::parked(link)) };
         });
@@ -106,21 +111,20 @@ impl<P: SyncPolicy> Slots<'_, P> {
     /// `header` is live.
     #[inline]
     pub(super) unsafe fn payload(&self, header: NonNull<Header<P>>) -> NonNull<u8> {
+        let slot = self.offset(header) / Self::HEADER;
         // SAFETY: invariant 2; the header is one of `count`, so the product is within the slab.
-        unsafe { self.base.add(self.index(header) * self.stride) }
+        unsafe { self.base.add(slot * self.stride) }
     }
 
     /// Whether `header` is live: in range, on a header boundary, carved and held.
     pub(super) fn owns(&self, header: NonNull<Header<P>>) -> bool {
-        let offset = header.addr().get().wrapping_sub(self.headers.addr().get());
-        if !offset.is_multiple_of(size_of::<Header<P>>()) {
-            return false;
-        }
-        let slot = offset / size_of::<Header<P>>();
+        let offset = self.offset(header);
         self.free.with(|free| {
-            // SAFETY: below the carve mark, hence below `count`; read under the lock, and the count
-            // of a live header is only ever changed by its own atomic operations.
-            slot < free.carved() as usize && unsafe { self.headers.add(slot).as_ref() }.is_live()
+            offset.is_multiple_of(Self::HEADER)
+                && offset < free.carved()
+                // SAFETY: below the carve mark and on a boundary, hence a header; read under the lock,
+                // and the count of a live header is only ever changed by its own atomic operations.
+                && unsafe { self.header(offset).as_ref() }.is_live()
         })
     }
 
@@ -129,8 +133,8 @@ impl<P: SyncPolicy> Slots<'_, P> {
         self.free.with(|free| Census {
             unit: self.stride,
             capacity: self.count as usize,
-            in_use: free.in_use() as usize,
-            peak: free.carved() as usize,
+            in_use: free.in_use(),
+            peak: free.carved() / Self::HEADER,
             refused: free.refused(),
             largest_refused: free.largest_refused(),
             ..Census::NOTHING

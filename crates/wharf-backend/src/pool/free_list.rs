@@ -6,15 +6,16 @@ use wharf_sync::ConstInit;
 
 /// The part of a pool that its lock guards. Opaque; public because the bounds of a `const` pool name it.
 ///
+/// A slot is named by the byte offset of its header among the headers, so that neither direction needs a shift.
 /// All zero bytes when nothing was vended yet.
 #[derive(Debug)]
 pub struct FreeList {
-    /// The most recently recycled slot, plus one; zero: none. The link to the next is in the slot's header.
-    top: Cell<u32>,
-    /// Slots carved so far; also the most that were ever in use, because a fresh one is taken only
-    /// when nothing is left to recycle.
-    carved: Cell<u32>,
-    in_use: Cell<u32>,
+    /// The end of the most recently recycled slot's header; zero: none. The link to the next is in that header.
+    top: Cell<usize>,
+    /// Where the headers end that were carved so far. Also the most that were ever in use, because a
+    /// fresh one is taken only when nothing is left to recycle.
+    carved: Cell<usize>,
+    in_use: Cell<usize>,
     refused: Cell<usize>,
     largest_refused: Cell<usize>,
 }
@@ -30,30 +31,34 @@ impl ConstInit for FreeList {
 }
 
 impl FreeList {
-    /// The next of `slots` slots; `link` reads what [`put`](Self::put) left with a recycled slot.
+    /// The next header, of `end` bytes of headers of `size` bytes each; `link` reads what [`put`](Self::put) left in a recycled one.
     #[inline]
-    pub(super) fn take(&self, slots: u32, link: impl FnOnce(u32) -> u32) -> Option<u32> {
-        let top = self.top.get();
-        let slot = if let Some(slot) = top.checked_sub(1) {
-            self.top.set(link(slot));
-            slot
+    pub(super) fn take(
+        &self,
+        end: usize,
+        size: usize,
+        link: impl FnOnce(usize) -> usize,
+    ) -> Option<usize> {
+        let header = if let Some(header) = self.top.get().checked_sub(size) {
+            self.top.set(link(header));
+            header
         } else {
-            let slot = self.carved.get();
-            if slot >= slots {
+            let header = self.carved.get();
+            if header >= end {
                 return None;
             }
-            self.carved.set(slot + 1);
-            slot
+            self.carved.set(header + size);
+            header
         };
         self.in_use.set(self.in_use.get() + 1);
-        Some(slot)
+        Some(header)
     }
 
-    /// Recycles `slot`; the caller leaves the returned link with it.
+    /// Recycles `header`; the caller leaves the returned link in it.
     #[inline]
-    pub(super) fn put(&self, slot: u32) -> u32 {
+    pub(super) fn put(&self, header: usize, size: usize) -> usize {
         let link = self.top.get();
-        self.top.set(slot + 1);
+        self.top.set(header + size);
         self.in_use.set(self.in_use.get() - 1);
         link
     }
@@ -66,11 +71,12 @@ impl FreeList {
             .set(self.largest_refused.get().max(size));
     }
 
-    pub(super) const fn carved(&self) -> u32 {
+    /// In bytes of headers.
+    pub(super) const fn carved(&self) -> usize {
         self.carved.get()
     }
 
-    pub(super) const fn in_use(&self) -> u32 {
+    pub(super) const fn in_use(&self) -> usize {
         self.in_use.get()
     }
 

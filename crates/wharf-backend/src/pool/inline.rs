@@ -161,7 +161,7 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> fmt:
     }
 }
 
-// SAFETY: the invariants of `Slots` hold by construction: `SLOTS` parked headers, and `SLOTS` payloads
+// SAFETY: the invariants of `Slots` hold by construction: `SLOTS` headers, and `SLOTS` payloads
 // `STRIDE` apart, in cells of the pool's own. Handles borrow the pool, so it does not move under them.
 unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> MemBackend
     for StaticPool<P, PAYLOAD, SLOTS, A>

@@ -61,10 +61,9 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
 
     let device = SoftDma::<Tickets<Hosted>>::open(Config::new(options.memory))?;
     let channel = device.channel();
-    let memory = Arc::clone(&channel) as _;
     let score = digits::run(
         &Hosted::hosted(),
-        (&memory, &memory),
+        (Arc::clone(&channel), Arc::clone(&channel)),
         &device,
         &model.lend(),
         &tests.lend(),

@@ -1,0 +1,60 @@
+//! The suite on everything of wharf that runs on a host, under every policy there is.
+
+use wharf_backend::{Align32, StaticPool};
+use wharf_conformance::{
+    Nesting, Printer, SourceClaims, Tally, backend, run_all, run_heap, segment, source,
+};
+use wharf_source::StaticPoolSource;
+use wharf_sync::{Blocking, Critical, Unsync};
+
+/// Prints what `suite` reports in one piece, since other tests print meanwhile, and judges it.
+fn conforms(suite: impl FnOnce(&mut Printer<String>) -> Tally) {
+    let mut report = Printer::new(String::new());
+    let tally = suite(&mut report);
+    let report = report.finish().expect("a string takes every line");
+    println!("\n{report}");
+    assert!(tally.is_clean(), "{tally}");
+}
+
+#[test]
+fn unsync() {
+    conforms(|report| {
+        let mut tally = run_all::<Unsync>(Nesting::Allowed, report);
+        tally.add(run_heap::<Unsync>(report));
+        tally
+    });
+}
+
+#[test]
+fn critical() {
+    conforms(|report| {
+        let mut tally = run_all::<Critical>(Nesting::Allowed, report);
+        tally.add(run_heap::<Critical>(report));
+        tally
+    });
+}
+
+#[test]
+fn blocking() {
+    conforms(|report| {
+        let mut tally = run_all::<Blocking>(Nesting::Forbidden, report);
+        tally.add(run_heap::<Blocking>(report));
+        tally
+    });
+}
+
+/// As the firmware does it.
+#[test]
+fn statics() {
+    static FRAMES: StaticPool<Critical, 64, 8, Align32> = StaticPool::new();
+    static BLOCKS: StaticPoolSource<Critical, 2048, 16> = StaticPoolSource::new();
+
+    conforms(|report| {
+        let mut tally = backend("static StaticPool", &FRAMES, report);
+        tally.add(segment("Segment<&'static StaticPool>", &FRAMES, report));
+        let claims = SourceClaims::POOL;
+        let name = "static StaticPoolSource";
+        tally.add(source::<Critical, _>(name, &BLOCKS, claims, report));
+        tally
+    });
+}

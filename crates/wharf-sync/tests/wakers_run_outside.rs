@@ -1,0 +1,75 @@
+//! A waker is foreign code, when it is woken and when it is dropped. No event does either inside its lock, so a
+//! waker may come back to the event that called it.
+
+use core::cell::Cell;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use wharf_sync::{Event, SyncPolicy, Unsync};
+
+/// What every end of a waker does, by a wake or without, and how many there were.
+struct Hook<'e> {
+    run: &'e dyn Fn(),
+    calls: Cell<u32>,
+}
+
+static CALLS_BACK: RawWakerVTable =
+    RawWakerVTable::new(|data| RawWaker::new(data, &CALLS_BACK), call, call, call);
+
+fn call(data: *const ()) {
+    // SAFETY: every waker with this table is made by `waker`, which says what its pointer is.
+    let hook = unsafe { &*data.cast::<Hook<'_>>() };
+    hook.calls.set(hook.calls.get() + 1);
+    (hook.run)();
+}
+
+/// # Safety
+/// The hook outlives the waker and all its clones, and none of them leaves this thread.
+unsafe fn waker(hook: &Hook<'_>) -> Waker {
+    let data = core::ptr::from_ref(hook).cast();
+    // SAFETY: the functions of the table only call the hook, which is there, on this thread.
+    unsafe { Waker::from_raw(RawWaker::new(data, &CALLS_BACK)) }
+}
+
+fn wakers_come_back<P: SyncPolicy>() {
+    let event = P::Event::new();
+    let come_back = || {
+        let _ = event.epoch();
+        event.register(Waker::noop());
+    };
+    let hooks = [(); 8].map(|()| Hook {
+        run: &come_back,
+        calls: Cell::new(0),
+    });
+    // More than any event has places for, so that some are displaced, and each twice, so that some are known.
+    for hook in &hooks {
+        // SAFETY: the hooks live to the end of this function, and the last `notify` lets go of all wakers.
+        let waker = unsafe { waker(hook) };
+        event.register(&waker);
+        event.register(&waker);
+    }
+    event.notify();
+    event.notify();
+    for hook in &hooks {
+        assert!(
+            hook.calls.get() >= 3,
+            "ours, and the two that the event cloned"
+        );
+    }
+}
+
+#[test]
+fn wakers_come_back_to_an_event_of_one_owner() {
+    wakers_come_back::<Unsync>();
+}
+
+#[cfg(feature = "critical-section")]
+#[test]
+fn wakers_come_back_to_an_event_of_interrupts() {
+    wakers_come_back::<wharf_sync::Critical>();
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn wakers_come_back_to_an_event_of_threads() {
+    wakers_come_back::<wharf_sync::Blocking>();
+}
