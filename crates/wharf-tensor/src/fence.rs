@@ -160,6 +160,20 @@ impl Claim {
     }
 }
 
+/// A writer's place in the queue. Leaves it when dropped unserved, also by a clock that panics.
+struct Turn<'f, P: SyncPolicy> {
+    fence: &'f Fence<P>,
+    pending: bool,
+}
+
+impl<P: SyncPolicy> Drop for Turn<'_, P> {
+    fn drop(&mut self) {
+        if self.pending {
+            self.fence.give_up();
+        }
+    }
+}
+
 /// The fence of one storage.
 #[derive(Debug)]
 pub(crate) struct Fence<P: SyncPolicy> {
@@ -191,36 +205,40 @@ impl<P: SyncPolicy> Fence<P> {
         clock: &C,
         deadline: Option<Duration>,
     ) -> Result<(), Refusal> {
-        let mut turn = false;
+        let mut turn = Turn {
+            fence: self,
+            pending: false,
+        };
         loop {
             // Sampled before the word is tested: an access that ends in between moves it on.
             let seen = self.event.epoch();
             // One update grants or announces the wait; the word before it tells which it was.
-            let grant = |word| match claim.grant(word, turn) {
-                Ok(granted) if turn => Some(granted & !PENDING),
+            let mine = turn.pending;
+            let grant = |word| match claim.grant(word, mine) {
+                Ok(granted) if mine => Some(granted & !PENDING),
                 Ok(granted) => Some(granted),
                 Err(Refusal::Held) if claim.writes() => Some(word | WAITERS | PENDING),
                 Err(Refusal::Held) => Some(word | WAITERS),
                 Err(_) => None,
             };
             let (Ok(before) | Err(before)) = self.word.update(grant);
-            let refusal = match claim.grant(before, turn) {
-                Ok(_) => return Ok(()),
+            let refusal = match claim.grant(before, mine) {
+                Ok(_) => {
+                    // The grant has taken the mark away.
+                    turn.pending = false;
+                    return Ok(());
+                }
                 Err(refusal) => refusal,
             };
-            turn |= refusal == Refusal::Held && claim.writes();
-            let outcome = match refusal {
+            turn.pending |= refusal == Refusal::Held && claim.writes();
+            return Err(match refusal {
                 Refusal::Held => match self.event.wait(seen, clock, deadline) {
                     Wake::Notified => continue,
                     Wake::TimedOut => Refusal::TimedOut,
                     Wake::Never => Refusal::Never,
                 },
                 refusal => refusal,
-            };
-            if turn {
-                self.give_up();
-            }
-            return Err(outcome);
+            });
         }
     }
 
@@ -256,3 +274,6 @@ impl<P: SyncPolicy> Fence<P> {
         (DEVICE_READERS.get(word), DEVICE_WRITERS.get(word))
     }
 }
+
+#[cfg(all(test, feature = "std", feature = "critical-section"))]
+mod tests;

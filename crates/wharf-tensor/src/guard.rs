@@ -8,6 +8,25 @@ use crate::{Target, Tensor, TensorError};
 
 /// Lends the bytes of a host tensor as `&[u8]`. While it lives nobody writes the storage: other calls are answered
 /// [`TensorError::Guarded`], and no call waits for it.
+///
+/// It keeps its tensor from going, and its bytes do not outlive it:
+///
+/// ```compile_fail,E0505
+/// # use wharf_tensor::{Target, Tensor};
+/// fn keep<T: Target>(tensor: Tensor<T>) -> u8 {
+///     let guard = tensor.lend().unwrap();
+///     drop(tensor); // error: the guard borrows it
+///     guard[0]
+/// }
+/// ```
+///
+/// ```compile_fail,E0515
+/// # use wharf_tensor::{Target, Tensor};
+/// fn bytes<T: Target>(tensor: &Tensor<T>) -> &[u8] {
+///     let guard = tensor.lend().unwrap();
+///     &guard[..] // error: returns what the guard lends
+/// }
+/// ```
 pub struct ReadGuard<'t, T: Target> {
     hold: Hold<'t, T, false>,
     range: (usize, usize),

@@ -151,7 +151,7 @@ impl<T: Target> Tensor<T> {
         kind: TraceKind,
         bytes: usize,
     ) -> Span<'s, T::Trace> {
-        Span::start(storage.target().trace(), kind, storage.id().get(), bytes)
+        Span::start(storage.trace(), kind, storage.id().get(), bytes)
     }
 }
 

@@ -160,19 +160,18 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
         operands.push(operand).map_err(too_many)?;
     }
     let descriptor = Descriptor::new(command, &operands)?;
+    let storage = uses.iter().find_map(|one| one.tensor.storage().ok());
+    // Before the engine has anything: this runs code that is not ours.
+    let clock = storage.map(|storage| storage.clock().clone());
     let tickets = tickets(engine, uses, wait)?;
     // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
     // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
     let sequence =
         unsafe { engine.submit(descriptor, tickets) }.map_err(|refused| refused.error)?;
-    let clock = uses
-        .iter()
-        .find_map(|one| one.tensor.storage().ok())
-        .cloned();
     Ok(Submission {
         engine,
         sequence,
-        target: clock.map(|storage| storage.target().clone()),
+        clock,
         open: true,
     })
 }
@@ -215,11 +214,24 @@ fn tickets<T: Target, E: Launch<T> + ?Sized>(
 
 /// A command that was launched. Dropping or forgetting it detaches: the engine finishes the work and
 /// drops what it holds.
+///
+/// It needs its tensors no more, but it does need its engine:
+///
+/// ```compile_fail,E0505
+/// # use wharf_engine::{Command, CpuEngine};
+/// # use wharf_tensor::{Launch, Target, Tensor, Tickets};
+/// fn run<T: Target>(engine: CpuEngine<T::Policy, Tickets<T>>, tensor: Tensor<T>) {
+///     let submission = engine.launch(Command::Fill(0), &[tensor.output()]).unwrap();
+///     drop(tensor);
+///     drop(engine); // error: the submission borrows it
+///     submission.wait().unwrap();
+/// }
+/// ```
 #[must_use = "dropping a submission detaches it; call `wait` to learn how it ended"]
 pub struct Submission<'e, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
     engine: &'e E,
     sequence: Sequence,
-    target: Option<T>,
+    clock: Option<T::Clock>,
     open: bool,
 }
 
@@ -253,8 +265,8 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
             if let Poll::Ready(outcome) = self.poll(None) {
                 return outcome.map_err(WaitError::Fault);
             }
-            let wake = match &self.target {
-                Some(target) => self.sleep(seen, target.clock()),
+            let wake = match &self.clock {
+                Some(clock) => self.sleep(seen, clock),
                 None => self.sleep(seen, &wharf_sync::NoClock),
             };
             if wake == Wake::Never {

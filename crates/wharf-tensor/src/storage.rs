@@ -5,7 +5,9 @@
 //! 2. the segment in its cell is touched only by a [`Hold`], whose claim the fence has granted, by a ticket under a
 //!    device claim (shared reference, cache hooks only), or by the last `StorageRef`. A read hold makes shared references to it, a write
 //!    hold an exclusive one; the fence never grants a write beside another claim that touches it;
-//! 3. a device that has a ticket touches the bytes through their place, never the segment's handle.
+//! 3. a device that has a ticket touches the bytes through their place, never the segment's handle;
+//! 4. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
+//!    answers later need not be the same: [`Target`] is a safe trait.)
 #![allow(
     unsafe_code,
     reason = "shares one segment between holds; the invariants above"
@@ -19,7 +21,7 @@ use core::time::Duration;
 
 use wharf_backend::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut, TransferError};
 use wharf_engine::{Access, StreamId};
-use wharf_source::BlockSource;
+use wharf_source::Block;
 use wharf_sync::{Count, SyncPolicy};
 
 use crate::error::StorageId;
@@ -34,7 +36,9 @@ struct Storage<T: Target> {
     segment: UnsafeCell<SegmentMut<T::Memory>>,
     place: Place,
     len: usize,
-    target: T,
+    source: T::Source,
+    clock: T::Clock,
+    trace: T::Trace,
 }
 
 /// A counted reference to a storage.
@@ -42,20 +46,27 @@ pub(crate) struct StorageRef<T: Target> {
     block: NonNull<Storage<T>>,
 }
 
-// SAFETY: another thread may count, fence, use the segment under a hold, and free: so everything in
-// the block must be usable from there, shared and owned.
-unsafe impl<T: Target + Send + Sync> Send for StorageRef<T>
+// SAFETY: another thread may count, fence, wait and trace, use the segment under a hold, and free: so everything in
+// the block that a shared reference reaches must be usable from there, shared and owned. The source is reached by
+// the last reference alone, so it is sent and never shared.
+unsafe impl<T: Target> Send for StorageRef<T>
 where
     T::Memory: Send + Sync,
+    T::Source: Send,
+    T::Clock: Send + Sync,
+    T::Trace: Send + Sync,
     <T::Policy as SyncPolicy>::Count: Send + Sync,
     <T::Policy as SyncPolicy>::Word: Send + Sync,
     <T::Policy as SyncPolicy>::Event: Send + Sync,
 {
 }
 // SAFETY: `&StorageRef` can be cloned, so as above.
-unsafe impl<T: Target + Send + Sync> Sync for StorageRef<T>
+unsafe impl<T: Target> Sync for StorageRef<T>
 where
     T::Memory: Send + Sync,
+    T::Source: Send,
+    T::Clock: Send + Sync,
+    T::Trace: Send + Sync,
     <T::Policy as SyncPolicy>::Count: Send + Sync,
     <T::Policy as SyncPolicy>::Word: Send + Sync,
     <T::Policy as SyncPolicy>::Event: Send + Sync,
@@ -77,13 +88,14 @@ impl<T: Target> StorageRef<T> {
         target: &T,
         segment: SegmentMut<T::Memory>,
     ) -> Result<Self, (TensorError, SegmentMut<T::Memory>)> {
-        let layout = Layout::new::<Storage<T>>();
-        // The block goes back through the very handle it came from, which lives inside it.
-        let target = target.clone();
-        let Some(block) = target.source().try_alloc(layout) else {
-            let refusal = target.source().refusal(layout);
-            return Err((TensorError::Alloc(refusal.into()), segment));
+        // Cloned first: a clone may answer for another source than the original, but never for another than itself.
+        let source = target.source().clone();
+        let block = match Block::new(source, Layout::new::<Storage<T>>()) {
+            Ok(block) => block,
+            Err(refusal) => return Err((TensorError::Alloc(refusal.into()), segment)),
         };
+        let (clock, trace) = (target.clock().clone(), target.trace().clone());
+        let (block, _, source) = block.into_raw();
         let block = block.cast::<Storage<T>>();
         let storage = Storage {
             holders: Count::new(1),
@@ -91,12 +103,14 @@ impl<T: Target> StorageRef<T> {
             place: segment.place(),
             len: segment.len(),
             segment: UnsafeCell::new(segment),
-            target,
+            source,
+            clock,
+            trace,
         };
         // SAFETY: a fresh block of this layout, which is ours.
         unsafe { block.write(storage) };
         let this = Self { block };
-        this.trace(TraceKind::Alloc, TracePhase::Instant);
+        this.trace().record(this.event(TraceKind::Alloc));
         Ok(this)
     }
 
@@ -120,8 +134,12 @@ impl<T: Target> StorageRef<T> {
         self.get().place
     }
 
-    pub(crate) fn target(&self) -> &T {
-        &self.get().target
+    pub(crate) fn clock(&self) -> &T::Clock {
+        &self.get().clock
+    }
+
+    pub(crate) fn trace(&self) -> &T::Trace {
+        &self.get().trace
     }
 
     pub(crate) fn in_flight(&self) -> (u32, u32) {
@@ -136,13 +154,14 @@ impl<T: Target> StorageRef<T> {
         self.block == other.block
     }
 
-    fn trace(&self, kind: TraceKind, phase: TracePhase) {
-        self.target().trace().record(TraceEvent {
+    /// Something that happens to the whole storage in an instant.
+    fn event(&self, kind: TraceKind) -> TraceEvent {
+        TraceEvent {
             kind,
-            phase,
+            phase: TracePhase::Instant,
             storage: self.id().get(),
             bytes: self.len() as u64,
-        });
+        }
     }
 
     /// Begins `claim`.
@@ -151,13 +170,17 @@ impl<T: Target> StorageRef<T> {
         let storage = self.get();
         let granted = match (storage.fence.try_begin(claim), patience) {
             (Err(Refusal::Held), Patience::Until(deadline)) => {
-                let _blocked = Span::start(
-                    storage.target.trace(),
+                let blocked = Span::start(
+                    &storage.trace,
                     TraceKind::Blocked,
                     self.id().get(),
                     storage.len,
                 );
-                storage.fence.begin(claim, storage.target.clock(), deadline)
+                let granted = storage.fence.begin(claim, &storage.clock, deadline);
+                // A sink that panics at the stop does not leave the access behind.
+                let ended = granted.map(|()| Ended(&storage.fence, claim));
+                drop(blocked);
+                ended.map(core::mem::forget)
             }
             (granted, _) => granted,
         };
@@ -223,21 +246,24 @@ impl<T: Target> Drop for StorageRef<T> {
     #[inline]
     fn drop(&mut self) {
         if self.get().holders.decrement() {
-            self.trace(TraceKind::Free, TracePhase::Instant);
+            let event = self.event(TraceKind::Free);
             // SAFETY: the last reference: holds and tickets have one of their own or borrow one, so none is left. The
-            // block is moved out of and not touched again but by `release`.
+            // block is moved out of and not touched again but to be released.
             let storage = unsafe { self.block.read() };
             let Storage {
-                segment, target, ..
+                segment,
+                source,
+                trace,
+                ..
             } = storage;
+            let layout = Layout::new::<Storage<T>>();
+            // SAFETY: invariant 4, and nothing uses the block any more.
+            let block = unsafe { Block::from_raw(self.block.cast(), layout, source) };
+            // A sink that panics here leaks nothing: both are owned by then.
+            trace.record(event);
             // The bytes first: whoever waits for the control block's memory may want both.
             drop(segment);
-            // SAFETY: this block came from this source with this layout, and nothing uses it any more.
-            unsafe {
-                target
-                    .source()
-                    .release(self.block.cast(), Layout::new::<Storage<T>>());
-            }
+            drop(block);
         }
     }
 }
@@ -251,6 +277,15 @@ impl<T: Target> fmt::Debug for StorageRef<T> {
             .field("holders", &self.holders())
             .field("in_flight", &self.in_flight())
             .finish()
+    }
+}
+
+/// Ends an access when dropped.
+struct Ended<'f, P: SyncPolicy>(&'f Fence<P>, Claim);
+
+impl<P: SyncPolicy> Drop for Ended<'_, P> {
+    fn drop(&mut self) {
+        self.0.end(self.1);
     }
 }
 
@@ -272,8 +307,29 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
         self.storage.id()
     }
 
+    /// Whether the CPU's own copies must go around the backend's transfers: in host memory with maintained caches. There
+    /// tickets maintain, and the CPU reads and writes through its cache; the invalidation before a transfer would throw away
+    /// what a guard has written.
+    #[inline]
+    fn through_cache(&self) -> bool {
+        let host = matches!(self.storage.place(), Place::Host(_));
+        host && self
+            .segment()
+            .backend()
+            .caps()
+            .contains(Caps::NEEDS_CACHE_OPS)
+    }
+
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        if self.through_cache() {
+            let here = self.segment().host().unwrap_or_default();
+            let (size, len) = (here.len(), bytes.len());
+            let from = within(offset, len).and_then(|range| here.get(range));
+            let from = from.ok_or(TransferError::OutOfBounds { offset, len, size })?;
+            bytes.copy_from_slice(from);
+            return Ok(());
+        }
         self.segment().read(offset, bytes)
     }
 
@@ -294,6 +350,10 @@ impl<T: Target> Hold<'_, T, true> {
 
     #[inline]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        if self.through_cache() {
+            self.here(offset, bytes.len())?.copy_from_slice(bytes);
+            return Ok(());
+        }
         self.segment_mut().write(offset, bytes)
     }
 
@@ -304,7 +364,20 @@ impl<T: Target> Hold<'_, T, true> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        if self.through_cache() {
+            self.here(offset, len)?.fill(byte);
+            return Ok(());
+        }
         self.segment_mut().fill(offset, len, byte)
+    }
+
+    /// A range of host memory.
+    fn here(&mut self, offset: usize, len: usize) -> Result<&mut [u8], TransferError> {
+        let here = self.segment_mut().host_mut().unwrap_or_default();
+        let size = here.len();
+        within(offset, len)
+            .and_then(|range| here.get_mut(range))
+            .ok_or(TransferError::OutOfBounds { offset, len, size })
     }
 
     #[inline]
@@ -313,6 +386,11 @@ impl<T: Target> Hold<'_, T, true> {
         let not_host = |_| TensorError::NotHostAddressable { storage };
         self.segment_mut().host_mut().map_err(not_host)
     }
+}
+
+/// `offset..offset + len`, unless that wraps.
+fn within(offset: usize, len: usize) -> Option<core::ops::Range<usize>> {
+    Some(offset..offset.checked_add(len)?)
 }
 
 impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
@@ -351,9 +429,11 @@ impl<T: Target> Ticket<T> {
             access,
             range,
         };
-        ticket.maintain(|backend, header, (offset, len), direction| {
-            // SAFETY: a live segment, and a range in it.
-            unsafe { backend.before_io(header, offset, len, direction) };
+        ticket.maintain(|backend, header, (offset, len), directions| {
+            for &direction in directions {
+                // SAFETY: a live segment, and a range in it.
+                unsafe { backend.before_io(header, offset, len, direction) };
+            }
         });
         Ok(ticket)
     }
@@ -377,6 +457,15 @@ impl<T: Target> Ticket<T> {
         }
     }
 
+    /// Which ways bytes may move. A device that writes may read first, write only a part, or be taken back before it starts:
+    /// so what the CPU wrote must reach the memory before an invalidation throws it away.
+    const fn directions(&self) -> &'static [IoDirection] {
+        match self.access {
+            Access::Read => &[IoDirection::CpuToDevice],
+            Access::Write => &[IoDirection::CpuToDevice, IoDirection::DeviceToCpu],
+        }
+    }
+
     /// Runs a cache hook, where the backend has any.
     fn maintain(
         &self,
@@ -384,22 +473,18 @@ impl<T: Target> Ticket<T> {
             &<T::Memory as BackendRef>::Backend,
             NonNull<wharf_backend::Header<T::Policy>>,
             (usize, usize),
-            IoDirection,
+            &[IoDirection],
         ),
     ) {
         // SAFETY: invariant 2: our device claim is granted, so no write hold exists; this reference
         // is shared, and the device does not touch the handle.
         let segment = unsafe { &*self.storage.get().segment.get() };
         if segment.backend().caps().contains(Caps::NEEDS_CACHE_OPS) {
-            let direction = match self.access {
-                Access::Read => IoDirection::CpuToDevice,
-                Access::Write => IoDirection::DeviceToCpu,
-            };
             hook(
                 segment.backend(),
                 segment.header_ptr(),
                 self.range,
-                direction,
+                self.directions(),
             );
         }
     }
@@ -407,9 +492,11 @@ impl<T: Target> Ticket<T> {
 
 impl<T: Target> Drop for Ticket<T> {
     fn drop(&mut self) {
-        self.maintain(|backend, header, (offset, len), direction| {
-            // SAFETY: a live segment, and a range in it.
-            unsafe { backend.after_io(header, offset, len, direction) };
+        self.maintain(|backend, header, (offset, len), directions| {
+            for &direction in directions.iter().rev() {
+                // SAFETY: a live segment, and a range in it.
+                unsafe { backend.after_io(header, offset, len, direction) };
+            }
         });
         let claim = Self::claim(self.stream, self.access);
         self.storage.get().fence.end(claim);

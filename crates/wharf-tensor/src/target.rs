@@ -20,12 +20,12 @@ pub trait Target: Clone + 'static {
     /// How storages keep the backend of their bytes. Erased (`&'static dyn MemBackend<…> + Sync`,
     /// `Arc<dyn MemBackend<…> + Send + Sync>`) where a program has several.
     type Memory: BackendRef<Policy = Self::Policy> + Clone + 'static;
-    /// Where the control block of a storage comes from.
-    type Source: BlockSource + 'static;
-    /// How waits idle, and when they end.
-    type Clock: Clock;
-    /// Who is told.
-    type Trace: TraceSink;
+    /// Where the control block of a storage comes from. Each storage keeps a clone, through which the block goes back.
+    type Source: BlockSource + Clone + 'static;
+    /// How waits idle, and when they end. Each storage keeps a clone.
+    type Clock: Clock + Clone;
+    /// Who is told. Each storage keeps a clone.
+    type Trace: TraceSink + Clone;
 
     /// The block source.
     fn source(&self) -> &Self::Source;
