@@ -12,8 +12,8 @@ use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
-    Access, Cargo, Command, Completion, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS,
-    Operand, Sequence,
+    Access, Cargo, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand,
+    Sequence,
 };
 use wharf_sync::{Clock, Event, Wake};
 
@@ -242,15 +242,19 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
         self.sequence
     }
 
-    /// How it ended, or that it has not; `waker` is woken by the next completion. After `Ready` it has nothing more to say, and
-    /// answers `Ok`.
-    pub fn poll(&mut self, waker: Option<&Waker>) -> Poll<Result<(), Fault>> {
+    /// How it ended, or that it has not; `waker` is woken by the next completion. It says so once: afterwards the answer is
+    /// [`WaitError::Taken`].
+    pub fn poll(&mut self, waker: Option<&Waker>) -> Poll<Result<(), WaitError>> {
         if !self.open {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Err(WaitError::Taken));
         }
         self.engine.poll(self.sequence, waker).map(|completion| {
             self.open = false;
-            completion.map_or(Ok(()), outcome)
+            match completion {
+                Some(Ok(_)) => Ok(()),
+                Some(Err(refused)) => Err(WaitError::Fault(refused.error)),
+                None => Err(WaitError::Taken),
+            }
         })
     }
 
@@ -263,7 +267,7 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
             // Sampled before the poll: a completion in between moves it on.
             let seen = self.engine.completed().epoch();
             if let Poll::Ready(outcome) = self.poll(None) {
-                return outcome.map_err(WaitError::Fault);
+                return outcome;
             }
             let wake = match &self.clock {
                 Some(clock) => self.sleep(seen, clock),
@@ -283,10 +287,6 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
     pub fn abort(&self) {
         self.engine.abort(self.sequence);
     }
-}
-
-fn outcome<T: Target>(completion: Completion<Tickets<T>>) -> Result<(), Fault> {
-    completion.map(drop).map_err(|refused| refused.error)
 }
 
 impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> Drop for Submission<'_, E, T> {
@@ -315,6 +315,8 @@ pub enum WaitError {
     Fault(Fault),
     /// Under this policy nobody else exists who could finish it. It was detached.
     WouldDeadlock,
+    /// How it ended was told already: to an earlier poll, or to somebody who asked the engine for this number.
+    Taken,
 }
 
 impl fmt::Display for WaitError {
@@ -322,6 +324,7 @@ impl fmt::Display for WaitError {
         match self {
             Self::Fault(fault) => fault.fmt(f),
             Self::WouldDeadlock => f.write_str("nobody is left to finish the submission"),
+            Self::Taken => f.write_str("how the submission ended was told already"),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use common::{Books, Device, Stepped, Wakes};
 use wharf_backend::{Heap, MemBackend, SegmentMut, StaticPool};
 use wharf_engine::{
-    Command, CpuEngine, DescriptorError, Fault, KernelFault, Lent, Stream, SubmitError,
+    Command, CpuEngine, DescriptorError, Engine as _, Fault, KernelFault, Lent, Stream, SubmitError,
 };
 use wharf_source::HeapSource;
 use wharf_sync::{Blocking, Unsync};
@@ -442,7 +442,10 @@ fn aborting_takes_back_what_has_not_started() {
     queued.abort();
     assert_eq!((a.in_flight(), b.in_flight()), ((0, 1), (0, 0)));
     assert_eq!(running.poll(None), Poll::Pending);
-    assert_eq!(queued.poll(None), Poll::Ready(Err(Fault::Aborted)));
+    assert_eq!(
+        queued.poll(None),
+        Poll::Ready(Err(WaitError::Fault(Fault::Aborted)))
+    );
     job.finish(Ok(()));
     assert_eq!(running.poll(None), Poll::Ready(Ok(())));
     assert_eq!(*b.lend().unwrap(), [1]);
@@ -484,13 +487,19 @@ fn completion_lets_go_without_anybody_asking_and_wakes_who_did() {
         .launch(Command::Kernel(fail), &[byte.output()])
         .unwrap();
     assert!(engine.step());
-    assert_eq!(submission.poll(None), Poll::Ready(Ok(())));
+    assert_eq!(submission.poll(None), Poll::Ready(Err(WaitError::Taken)));
     drop(submission);
     assert_eq!(
         next.poll(None),
-        Poll::Ready(Err(Fault::Kernel(KernelFault(42))))
+        Poll::Ready(Err(WaitError::Fault(Fault::Kernel(KernelFault(42)))))
     );
-    assert_eq!(next.poll(None), Poll::Ready(Ok(())));
+    // Somebody who asks the engine itself takes the news away; a fault must not pass for success then.
+    let robbed = engine
+        .launch(Command::Kernel(fail), &[byte.output()])
+        .unwrap();
+    assert!(engine.step());
+    assert!(engine.poll(robbed.sequence(), None).is_ready());
+    assert_eq!(robbed.wait(), Err(WaitError::Taken));
 }
 
 #[test]

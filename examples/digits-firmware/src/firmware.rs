@@ -3,8 +3,6 @@
 use core::fmt;
 use core::panic::PanicInfo;
 
-// For its critical section: interrupts masked, right on a core of one.
-use cortex_m as _;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::{debug, hprintln};
 use digits::image::{self, ImageError};
@@ -38,11 +36,10 @@ fn main() -> ! {
         }
     };
     debug::exit(status);
-    #[expect(
-        clippy::empty_loop,
-        reason = "the emulator has stopped; a board would sit here"
-    )]
-    loop {}
+    // The emulator has stopped; a board sleeps here.
+    loop {
+        cortex_m::asm::wfi();
+    }
 }
 
 fn demo() -> Result<(), Error> {
@@ -132,9 +129,8 @@ impl From<ClassifyError> for Error {
 fn panicked(info: &PanicInfo<'_>) -> ! {
     hprintln!("{info}");
     debug::exit(debug::EXIT_FAILURE);
-    #[expect(
-        clippy::empty_loop,
-        reason = "the emulator has stopped; a board would sit here"
-    )]
-    loop {}
+    // The emulator has stopped; a board sleeps here.
+    loop {
+        cortex_m::asm::wfi();
+    }
 }

@@ -6,17 +6,22 @@ use crate::suite::Context;
 use crate::suites::{run as run_command, tally_conformance};
 use crate::workspace::Workspace;
 
-/// Where the suite lives: package and test.
-pub(crate) const TEST: (&str, &str) = ("wharf-conformance", "host");
+/// Where the suite is run on what exists on a host: package and test.
+pub(crate) const TESTS: [(&str, &str); 2] = [
+    ("wharf-conformance", "host"),
+    ("wharf-softdma", "conformance"),
+];
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
-    let (name, test) = TEST;
-    let package = context.workspace.package(name)?;
     let mut command = context.workspace.cargo("test");
-    command.args(["-p", name, "--test", test]);
+    let mut packages = Vec::new();
+    for (name, test) in TESTS {
+        command.args(["-p", name, "--test", test]);
+        packages.push(context.workspace.package(name)?);
+    }
     command.args([
         "--features",
-        &Workspace::host_features([package]),
+        &Workspace::host_features(packages),
         "--",
         "--nocapture",
     ]);

@@ -6,7 +6,11 @@ use crate::suites::{compile_fail, conformance, libtest};
 use crate::workspace::{Package, Workspace};
 
 /// Integration tests that have suites of their own: package and test.
-const ELSEWHERE: [(&str, &str); 2] = [compile_fail::TEST, conformance::TEST];
+const ELSEWHERE: [(&str, &str); 3] = [
+    compile_fail::TEST,
+    conformance::TESTS[0],
+    conformance::TESTS[1],
+];
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     let workspace = context.workspace;
