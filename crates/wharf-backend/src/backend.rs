@@ -52,6 +52,11 @@ impl AllocHint {
 
 /// Memory that vends segments and takes them back.
 ///
+/// What is below under *Safety* is what memory safety rests on. Beyond it a backend behaves as `wharf-conformance` checks: a
+/// size that can never be served is refused as too large, exhausted or not; a refusal is counted, with the largest in requested
+/// bytes; the peak never falls; what comes back can be vended again. A wrapper hands on *every* method, those with
+/// defaults too: the defaults are those of plain host memory.
+///
 /// A backend that cannot allocate (registers, a hardware FIFO) answers `None` to every `vend` and is
 /// still bindable. Zero bytes are a valid size everywhere: they take a slot and give an empty segment.
 ///
@@ -81,7 +86,7 @@ pub unsafe trait MemBackend {
     /// Why a `vend` of `size` bytes that was just refused was refused. Counts nothing.
     fn refusal(&self, size: usize, hint: AllocHint) -> AllocError;
 
-    /// Takes a segment back.
+    /// Takes a segment back. The header is the backend's again, and is dropped if its type needs that.
     ///
     /// # Safety
     /// `header` came from this backend's `vend` and was not reclaimed since; no handle is left.
@@ -100,7 +105,7 @@ pub unsafe trait MemBackend {
     /// What it is.
     fn caps(&self) -> Caps;
 
-    /// The address space of its segments.
+    /// The address space of its segments. By default the host's.
     fn space(&self) -> MemSpace {
         MemSpace::Host
     }
@@ -117,7 +122,8 @@ pub unsafe trait MemBackend {
     /// A stable name for reports.
     fn name(&self) -> &'static str;
 
-    /// Cache maintenance before bytes `offset..offset + len` move.
+    /// Cache maintenance before bytes `offset..offset + len` move. By default none; called only where
+    /// [`Caps::NEEDS_CACHE_OPS`] says so.
     ///
     /// # Safety
     /// As for [`place`](Self::place); the range lies in the segment.
@@ -131,7 +137,7 @@ pub unsafe trait MemBackend {
         let _ = (header, offset, len, direction);
     }
 
-    /// Cache maintenance after bytes `offset..offset + len` moved, or failed to.
+    /// Cache maintenance after bytes `offset..offset + len` moved, or failed to. By default none.
     ///
     /// # Safety
     /// As for [`before_io`](Self::before_io).
@@ -146,7 +152,7 @@ pub unsafe trait MemBackend {
     }
 
     /// Copies `len` bytes from host memory into the segment at `offset`. Synchronous: the host bytes
-    /// are not touched after the return.
+    /// are not touched after the return. By default a copy by the CPU, and [`TransferError::Unsupported`] on a device.
     ///
     /// # Safety
     /// As for [`place`](Self::place); the range lies in the segment, `source` is valid for reads of `len` bytes, all
@@ -175,7 +181,7 @@ pub unsafe trait MemBackend {
         }
     }
 
-    /// Copies `len` bytes of the segment at `offset` into host memory. Synchronous.
+    /// Copies `len` bytes of the segment at `offset` into host memory. Synchronous. By default as [`copy_in`](Self::copy_in).
     ///
     /// # Safety
     /// As for [`copy_in`](Self::copy_in), with `destination` valid for writes, the range initialised, and nobody
@@ -203,7 +209,7 @@ pub unsafe trait MemBackend {
         }
     }
 
-    /// Sets `len` bytes of the segment at `offset` to `byte`.
+    /// Sets `len` bytes of the segment at `offset` to `byte`. By default as [`copy_in`](Self::copy_in).
     ///
     /// # Safety
     /// As for [`copy_in`](Self::copy_in), without a source.

@@ -40,6 +40,14 @@ impl State for Uninit {}
 
 /// A piece of memory that one handle owns and may write.
 ///
+/// | from | by | to |
+/// |---|---|---|
+/// | a backend | [`BackendExt::alloc`](crate::BackendExt::alloc), [`SegmentMut::alloc`] | `SegmentMut<R, Uninit>` |
+/// | `SegmentMut<R, Uninit>` | [`init_from`](SegmentMut::init_from), [`filled`](SegmentMut::filled), [`as_uninit_mut`](SegmentMut::as_uninit_mut) and [`assume_init`](SegmentMut::assume_init) | `SegmentMut<R>` |
+/// | `SegmentMut<R>` | `From` | `Segment`, `View`, or a tensor |
+///
+/// Its length is what was asked for. Where a frame turns out shorter, freeze it and slice a `View`.
+///
 /// It is one pointer and one backend reference. Dropping it gives the memory back; forgetting it
 /// leaks. It is not `Clone`: to share it, freeze it into a `Segment` (crate `wharf-segment`).
 ///

@@ -81,13 +81,19 @@ pub enum Lent<'a> {
 /// A computation on operands, in the order in which they were submitted. It runs where the engine
 /// runs: on a worker thread, in an interrupt, or inline.
 ///
-/// A plain function on purpose: it captures nothing, so nothing can dangle. What it needs is an operand.
+/// A plain function on purpose: it captures nothing, so nothing can dangle. What it needs is an operand. It must not wait for
+/// the tensors of its own launch: on an inline engine it would wait for itself.
 pub type Kernel = fn(&mut [Lent<'_>]) -> Result<(), KernelFault>;
 
 /// A kernel's own reason to give up; the number is the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct KernelFault(pub u32);
+
+impl KernelFault {
+    /// The operands are not those that the kernel works on: the usual `else` of its `let`.
+    pub const OPERANDS: Self = Self(u32::MAX);
+}
 
 impl fmt::Display for KernelFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

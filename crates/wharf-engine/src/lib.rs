@@ -3,8 +3,8 @@
 //!
 //! An [`Engine`] takes a [`Descriptor`] (what to do with which operands) together with a [`Cargo`]
 //! (what must stay alive meanwhile), runs descriptors of its [`Stream`] one after the other, and gives
-//! the cargo back. What is in flight lives in the descriptor's slot and never in a future, so dropping
-//! or forgetting whatever waits for it is harmless.
+//! the cargo back. What is in flight lives in the descriptor's slot and never in a future, so nothing dangles
+//! when whatever waits for it is dropped or forgotten.
 //!
 //! [`CpuEngine`] runs kernels inline, on the context that submits. [`DescriptorQueue`] is the bounded
 //! queue under it, for engines of your own that run on a thread or in an interrupt.

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 
 use wharf_backend::{
     BackendRef, Erases, ForeignSegment, Header, HostBackend, MemBackend, NotHostAddressable, Place,
-    SegmentMut,
+    SegmentMut, TransferError,
 };
 use wharf_sync::{Count, SyncPolicy};
 
@@ -98,6 +98,25 @@ impl<R: BackendRef> Segment<R> {
                 Ok(unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) })
             }
             Place::Device(_) => Err(NotHostAddressable),
+        }
+    }
+
+    /// Copies bytes at `offset` into `bytes`, from wherever they are.
+    ///
+    /// # Errors
+    /// The range leaves the segment, or the device is closed; `bytes` is untouched.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let (len, size) = (bytes.len(), self.len());
+        match offset.checked_add(len) {
+            Some(end) if end <= size => {}
+            _ => return Err(TransferError::OutOfBounds { offset, len, size }),
+        }
+        let destination = NonNull::from(bytes).cast();
+        // SAFETY: invariants 1 and 2: live, initialised, and written by nobody; the range was checked; and the destination is
+        // an exclusive slice elsewhere.
+        unsafe {
+            self.backend()
+                .copy_out(self.header, offset, destination, len)
         }
     }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Bound, Deref, RangeBounds};
 
-use wharf_backend::{BackendRef, HostBackend, NotHostAddressable};
+use wharf_backend::{BackendRef, HostBackend, NotHostAddressable, SegmentMut, TransferError};
 
 use crate::Segment;
 
@@ -88,6 +88,22 @@ impl<R: BackendRef> View<R> {
         Ok(window(self.segment.host()?, self.start, self.len))
     }
 
+    /// Copies bytes at `offset` into `bytes`, from wherever they are.
+    ///
+    /// # Errors
+    /// The range leaves the window, or the device is closed; `bytes` is untouched.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        match offset.checked_add(bytes.len()) {
+            // No wrap: the window lies in the segment.
+            Some(end) if end <= self.len => self.segment.read(self.start + offset, bytes),
+            _ => Err(TransferError::OutOfBounds {
+                offset,
+                len: bytes.len(),
+                size: self.len,
+            }),
+        }
+    }
+
     /// The whole segment again.
     pub fn into_segment(self) -> Segment<R> {
         self.segment
@@ -134,6 +150,13 @@ impl<R: BackendRef> From<Segment<R>> for View<R> {
             start: 0,
             len,
         }
+    }
+}
+
+impl<R: BackendRef> From<SegmentMut<R>> for View<R> {
+    /// Freezes.
+    fn from(unique: SegmentMut<R>) -> Self {
+        Segment::from(unique).into()
     }
 }
 

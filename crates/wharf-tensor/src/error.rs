@@ -6,7 +6,7 @@ use wharf_backend::{AllocError, TransferError};
 use wharf_engine::{DescriptorError, SubmitError};
 
 /// Names a storage while it lives. The same number may name another one later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct StorageId(pub(crate) usize);
 
@@ -15,6 +15,12 @@ impl StorageId {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0 as u64
+    }
+}
+
+impl fmt::Debug for StorageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StorageId({:#x})", self.0)
     }
 }
 
@@ -69,7 +75,7 @@ pub enum TensorError {
         /// The most of that kind.
         limit: u32,
     },
-    /// The deadline passed first.
+    /// The deadline passed first. (No operation takes a deadline yet: the plain ones wait for as long as it takes.)
     TimedOut {
         /// What was waited for.
         storage: StorageId,

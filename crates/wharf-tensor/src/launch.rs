@@ -106,8 +106,10 @@ impl<T: Target> Tensor<T> {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
-    /// Hands a command over to the engine, which keeps the tensors until it is done. Waits for accesses of the host that are
-    /// under way, never for the engine: a full queue is an error.
+    /// Hands a command over to the engine, which keeps the tensors until it is done. Waits for calls of the host and for
+    /// engines of other streams that have access; not for a guard, which is [`TensorError::Guarded`], and not for room: a full
+    /// queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of your own, or for
+    /// [`Engine::completed`] to happen.
     ///
     /// Launches of one engine run in order, so that one may read what the one before it writes, with nothing in
     /// between.
@@ -212,8 +214,11 @@ fn tickets<T: Target, E: Launch<T> + ?Sized>(
     }
 }
 
-/// A command that was launched. Dropping or forgetting it detaches: the engine finishes the work and
-/// drops what it holds.
+/// A command that was launched. Dropping it detaches: the engine finishes the work and drops what it holds.
+///
+/// Forgetting it is harmless to memory, and its tensors come free all the same; but its slot of the queue stays taken until
+/// somebody polls the engine for its number. To keep a launch where a borrow of the engine cannot live (in a struct beside
+/// it, in a static), take the number with [`into_sequence`](Self::into_sequence).
 ///
 /// It needs its tensors no more, but it does need its engine:
 ///
@@ -281,6 +286,13 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
 
     fn sleep<C: Clock>(&self, seen: wharf_sync::Epoch, clock: &C) -> Wake {
         self.engine.completed().wait(seen, clock, None::<Duration>)
+    }
+
+    /// The number alone, and no more borrow of the engine. The slot stays taken until the number is polled or detached:
+    /// [`Engine::poll`], [`Engine::detach`].
+    pub fn into_sequence(mut self) -> Sequence {
+        self.open = false;
+        self.sequence
     }
 
     /// Takes it back, if it has not started; it then ends with [`Fault::Aborted`].

@@ -5,8 +5,8 @@
 //! state word in which host and device exclude each other. A device that is still writing makes [`Tensor::read`]
 //! wait and [`Tensor::try_read`] answer [`TensorError::WouldBlock`]; nothing has to be remembered by the caller.
 //!
-//! Work in flight owns its memory: an engine holds a [`Ticket`] for each operand, so a tensor may be dropped, and a
-//! submission forgotten, at any time.
+//! Work in flight owns its memory: an engine holds a [`Ticket`] for each operand, so tensors and submissions may be dropped
+//! at any time.
 //!
 //! A program names its [`Target`] once: how storages are shared, which backends there are, where control blocks come from.
 //!

@@ -83,6 +83,8 @@ pub(crate) enum Patience {
 }
 
 impl<T: Target> StorageRef<T> {
+    pub(crate) const CONTROL_BLOCK: Layout = Layout::new::<Storage<T>>();
+
     /// Puts a segment under a fence. Where the block source refuses, the segment comes back.
     pub(crate) fn new(
         target: &T,
@@ -90,7 +92,7 @@ impl<T: Target> StorageRef<T> {
     ) -> Result<Self, (TensorError, SegmentMut<T::Memory>)> {
         // Cloned first: a clone may answer for another source than the original, but never for another than itself.
         let source = target.source().clone();
-        let block = match Block::new(source, Layout::new::<Storage<T>>()) {
+        let block = match Block::new(source, Self::CONTROL_BLOCK) {
             Ok(block) => block,
             Err(refusal) => return Err((TensorError::Alloc(refusal.into()), segment)),
         };
@@ -256,7 +258,7 @@ impl<T: Target> Drop for StorageRef<T> {
                 trace,
                 ..
             } = storage;
-            let layout = Layout::new::<Storage<T>>();
+            let layout = Self::CONTROL_BLOCK;
             // SAFETY: invariant 4, and nothing uses the block any more.
             let block = unsafe { Block::from_raw(self.block.cast(), layout, source) };
             // A sink that panics here leaks nothing: both are owned by then.

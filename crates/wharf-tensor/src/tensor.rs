@@ -1,5 +1,6 @@
 //! The tensor: a window on a shared storage.
 
+use core::alloc::Layout;
 use core::fmt;
 use core::ops::{Bound, RangeBounds};
 
@@ -15,7 +16,8 @@ use crate::{Target, TensorError};
 /// A tensor is a handle: a counted storage, an offset and a length. It knows no type and no shape. Everything that touches
 /// the bytes goes through the fence of the storage, so host and device never meet there; see the [crate](crate) page.
 ///
-/// Slices are anonymous, share the storage and its fence, and cost a count.
+/// Slices are anonymous, share the storage and its fence, and cost a count. One fence per storage means that while a device
+/// writes one half, the host waits for the other half too: buffers that alternate are two tensors.
 ///
 /// ```
 /// # use wharf_backend::Heap;
@@ -61,14 +63,28 @@ impl<T: Target> Tensor<T> {
     {
         let memory = <T::Memory as Erases<R>>::erase(memory);
         let segment = SegmentMut::alloc(memory, len)?.initialised()?;
-        Self::from_segment(target, segment).map_err(|refused| refused.error)
+        Self::over(target, segment).map_err(|refused| refused.error)
     }
+
+    /// Where the control block of a storage comes from the target's block source: its size and alignment. A source of `n` storages
+    /// needs `n` times as much, and one size class.
+    pub const CONTROL_BLOCK: Layout = StorageRef::<T>::CONTROL_BLOCK;
 
     /// A tensor over a segment that somebody filled.
     ///
     /// # Errors
     /// The block source refused; the segment comes back.
-    pub fn from_segment(
+    pub fn from_segment<R: BackendRef<Policy = T::Policy>>(
+        target: &T,
+        segment: SegmentMut<R>,
+    ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>>
+    where
+        T::Memory: Erases<R>,
+    {
+        Self::over(target, segment.erase::<T::Memory>())
+    }
+
+    fn over(
         target: &T,
         segment: SegmentMut<T::Memory>,
     ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>> {

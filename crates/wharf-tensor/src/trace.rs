@@ -1,7 +1,7 @@
 //! What happened, for whoever wants to know.
 
-/// What an event is about. The numbers are those of the original runtime's trace (libnrt 2.31.24), so that its readers
-/// can be taught ours.
+/// What an event is about. The numbers are those of the AWS Neuron runtime's trace (libnrt 2.31.24), whose tensor
+/// layer this one descends from, so that its readers can be taught ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]

@@ -569,3 +569,34 @@ fn a_kernel_that_panics_leaves_its_operands_free() {
         .unwrap();
     assert_eq!(*byte.lend().unwrap(), [2]);
 }
+
+#[test]
+fn a_number_keeps_its_slot_until_it_is_polled_or_detached() {
+    let byte = tensor(&[1]);
+    let engine = Stepped::<Sketch>::new();
+    let number = |value| {
+        let launched = engine.launch(Command::Fill(value), &[byte.output()]);
+        launched.unwrap().into_sequence()
+    };
+    let (polled, detached) = (number(2), number(3));
+    assert!(engine.step() && engine.step());
+    assert_eq!((byte.in_flight(), engine.in_use()), ((0, 0), 2));
+    assert!(engine.poll(polled, None).is_ready());
+    engine.detach(detached);
+    assert_eq!((byte.lend().unwrap()[0], engine.in_use()), (3, 0));
+}
+
+#[test]
+fn a_typed_segment_becomes_a_tensor_of_an_erased_target() {
+    type Pool = StaticPool<Unsync, 16, 1>;
+    type Erased = Parts<&'static dyn MemBackend<Policy = Unsync>, HeapSource>;
+    let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+    let filled = SegmentMut::alloc(pool, 3)
+        .unwrap()
+        .init_from(b"abc")
+        .unwrap();
+    let tensor = Tensor::from_segment(&Erased::default(), filled).unwrap();
+    assert_eq!(&*tensor.lend().unwrap(), b"abc");
+    drop(tensor);
+    assert_eq!(pool.census().in_use, 0);
+}

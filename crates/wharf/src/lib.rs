@@ -65,7 +65,7 @@
 //! }
 //!
 //! let device = SoftDma::<Tickets<Hosted>>::open(Config::new(1 << 20))?;
-//! let target = Hosted::hosted();
+//! let target = Hosted::default();
 //! let input = Tensor::alloc(&target, device.channel(), 4)?;
 //! let output = Tensor::alloc(&target, device.channel(), 4)?;
 //!

@@ -1,6 +1,6 @@
 //! What nearly every program names: `use wharf::prelude::*;`.
 //!
-//! It follows the features: a policy, a backend or a device is here where its feature is on. Errors, descriptors and
+//! It follows the features: a policy, a backend or a device is here where its feature is on. Descriptors and
 //! what only the author of a backend or an engine needs are in the modules.
 
 #[doc(no_inline)]
@@ -8,7 +8,9 @@ pub use crate::backend::{
     AllocError, BackendExt, MemBackend, PoolBackend, SegmentMut, SlotControl, StaticPool, Uninit,
 };
 #[doc(no_inline)]
-pub use crate::engine::{Command, CpuEngine, Engine, KernelFault, Lent, Stream};
+pub use crate::engine::{
+    Command, CpuEngine, Engine, Fault, KernelFault, Lent, Stream, SubmitError,
+};
 #[doc(no_inline)]
 pub use crate::segment::{Segment, View};
 #[doc(no_inline)]
@@ -16,7 +18,10 @@ pub use crate::source::{Census, StaticPoolSource};
 #[doc(no_inline)]
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
-pub use crate::tensor::{Firmware, Launch, Parts, Target, Tensor, TensorError, Tickets};
+pub use crate::tensor::{
+    Firmware, Launch, LaunchError, Parts, Submission, Target, Tensor, TensorError, Tickets, Use,
+    WaitError,
+};
 
 #[cfg(feature = "alloc")]
 #[doc(no_inline)]

@@ -44,6 +44,8 @@ struct Slot<A, const PAYLOAD: usize> {
 /// # }
 /// ```
 ///
+/// The census counts slots; refusals are those of too large sizes and of an empty pool.
+///
 /// A pool over `Unsync` cannot be shared, so it cannot be a `static`:
 ///
 /// ```compile_fail,E0277

@@ -4,6 +4,9 @@
 //! [`Header`](crate::Header) per slot) is all zero bytes to begin with and links by index, so it lies in `.bss` and may move
 //! before use. The slab is bytes without any structure, in any section; no header shares a cache line with a payload.
 //!
+//! Its census counts slots: `unit` is the bytes from one payload to the next, `peak` the slots that were ever carved, `refused`
+//! both what was too large and what found no slot, `dropped` nothing.
+//!
 //! Fresh slots come in ascending order, recycled ones last-in first-out. Both take constant time without division.
 
 mod borrowed;

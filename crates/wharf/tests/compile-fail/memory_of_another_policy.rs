@@ -6,5 +6,5 @@ use wharf::prelude::*;
 
 fn main() {
     let pool = Arc::new(StaticPool::<Critical, 64, 4>::new());
-    let _ = Tensor::alloc(&Hosted::hosted(), pool, 8);
+    let _ = Tensor::alloc(&Hosted::default(), pool, 8);
 }

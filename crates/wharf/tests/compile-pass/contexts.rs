@@ -22,7 +22,7 @@ fn main() {
     let text = Segment::from(text.filled(0).unwrap());
     to_another_thread(text.clone());
 
-    let image = Tensor::alloc(&Hosted::hosted(), Arc::new(Heap::new()), 8).unwrap();
+    let image = Tensor::alloc(&Hosted::default(), Arc::new(Heap::new()), 8).unwrap();
     let stream = Stream::claim().unwrap();
     to_another_thread(image.begin(Access::Write, stream.id()).unwrap());
     to_another_thread(image);

@@ -62,7 +62,7 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
     let device = SoftDma::<Tickets<Hosted>>::open(Config::new(options.memory))?;
     let channel = device.channel();
     let score = digits::run(
-        &Hosted::hosted(),
+        &Hosted::default(),
         (Arc::clone(&channel), Arc::clone(&channel)),
         &device,
         &model.lend(),
