@@ -44,8 +44,10 @@ extern crate std;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod atomic;
 mod clock;
+mod idle;
 mod init;
 mod policy;
+mod turn;
 mod unsync;
 mod wakers;
 
@@ -55,6 +57,8 @@ mod blocking;
 mod critical;
 #[cfg(feature = "loom")]
 mod loom;
+#[cfg(feature = "std")]
+mod who;
 
 #[cfg(feature = "loom")]
 pub use crate::loom::{Loom, LoomCount, LoomEvent, LoomLock, LoomWord};
@@ -65,7 +69,9 @@ pub use blocking::{Blocking, BlockingEvent, BlockingLock, StdClock};
 pub use clock::{Clock, NoClock};
 #[cfg(feature = "critical-section")]
 pub use critical::{Critical, CriticalEvent, CriticalLock};
+pub use idle::IdleEvent;
 pub use init::ConstInit;
 pub use policy::{Count, Epoch, Event, IsrSafe, Lock, SyncPolicy, Wake, Who, Word};
+pub use turn::Turn;
 pub use unsync::{Unsync, UnsyncCount, UnsyncEvent, UnsyncLock, UnsyncWord};
-pub use wakers::WakerSet;
+pub use wakers::{Place, WakerSet};
