@@ -152,10 +152,14 @@ pub unsafe trait Event {
     /// waker that is [`register`](Self::register)ed without a place (behind such a one there may be nobody left).
     /// A waiter that has sampled the epoch and does not sleep yet will not fall asleep.
     ///
-    /// *The law of who is woken* (`wait` said [`Wake::Notified`], or the waker was called): test the condition.
-    /// Whoever goes away without having tested it, and whoever has tested it and leaves behind what could serve
-    /// another waiter, calls `notify_one` in turn. A wait that [timed out](Wake::TimedOut) owes nothing. A cancelled task
-    /// [withdraws](Self::withdraw) and learns whether it owes; [`Turn`](crate::Turn) does both. Kept by all, this loses no wake.
+    /// *The law of who is woken*: test the condition **after** it. Whoever is woken and goes away without such a test
+    /// calls `notify_one` in turn; so does whoever tests and leaves behind what could serve another waiter. Kept by
+    /// all, this loses no wake.
+    ///
+    /// * A wait that said [`Wake::Notified`] was woken. One that [timed out](Wake::TimedOut) was not, and owes nothing.
+    /// * A task that ends its wait, served or cancelled, [withdraws](Self::withdraw) and learns whether a wake was
+    ///   spent on it since it queued. If so it passes that on, even if it was served: its wake may have come after its
+    ///   test. [`Turn`](crate::Turn) does all of it.
     ///
     /// As provided, it wakes them all. An event that does better overrides `queue` and `withdraw`, too.
     fn notify_one(&self) {
@@ -173,8 +177,9 @@ pub unsafe trait Event {
         let _ = place;
         self.register(waker);
     }
-    /// Leaves the queue, if `place` is still there. Whether no wake was spent on it: a waiter that gives up and is told
-    /// `false` passes the wake on by [`notify_one`](Self::notify_one). One that has what it waited for need not care.
+    /// Leaves the queue. `false`: `place` was not there any more, so a wake was spent on it; pass that on by
+    /// [`notify_one`](Self::notify_one).
+    #[must_use = "a wake that was spent on this place must be passed on"]
     fn withdraw(&self, place: &mut Place) -> bool {
         let _ = place;
         true

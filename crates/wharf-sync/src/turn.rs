@@ -54,27 +54,31 @@ impl<'e, E: Event> Turn<'e, E> {
         context: &mut Context<'_>,
         mut take: impl FnMut() -> Option<T>,
     ) -> Poll<T> {
-        let taken = take().or_else(|| {
+        // Who stands in the queue, or was taken out of it, does not just try: it could not tell afterwards
+        // whether it was woken for what it got, or for something that came later and is nobody's now.
+        let first = self.place.is_none().then(&mut take).flatten();
+        let taken = first.or_else(|| {
             self.event.queue(&mut self.place, context.waker());
-            // Again, for what came before the waker was there.
+            // After queueing, for what came before the waker was there.
             take()
         });
-        match taken {
-            Some(taken) => {
-                // Woken or not, it has what it could be woken for.
-                let _ = self.event.withdraw(&mut self.place);
-                Poll::Ready(taken)
-            }
-            None => Poll::Pending,
+        if taken.is_some() {
+            self.leave();
+        }
+        taken.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Leaves the queue. If a wake was spent on it since it queued last, it passes the wake on.
+    fn leave(&mut self) {
+        if !self.event.withdraw(&mut self.place) {
+            self.event.notify_one();
         }
     }
 }
 
 impl<E: Event> Drop for Turn<'_, E> {
     fn drop(&mut self) {
-        if !self.event.withdraw(&mut self.place) {
-            self.event.notify_one();
-        }
+        self.leave();
     }
 }
 

@@ -129,6 +129,7 @@ impl<const N: usize> WakerSet<N> {
 
     /// Takes the waker at `place` out of the queue, to be dropped. `None`: it is not there any more, because it was
     /// taken out to be woken.
+    #[must_use = "the waker is to be dropped outside of the section, and that there is none must be known"]
     pub fn withdraw(&mut self, place: &mut Place) -> Option<Waker> {
         let waker = self.find(place).and_then(|slot| slot.waker.take());
         *place = Place::new();

@@ -1,0 +1,118 @@
+//! Clocks, identities and names.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use wharf_sync::{Clock, ConstInit, Event, NoClock, SyncPolicy, Turn, Unsync, UnsyncEvent, Who};
+
+/// A clock that counts what it is asked.
+#[derive(Default)]
+struct Asked {
+    time: Cell<u64>,
+    idled: Cell<u32>,
+}
+
+impl Clock for Asked {
+    fn now(&self) -> Duration {
+        self.time.set(self.time.get() + 1);
+        Duration::from_millis(self.time.get())
+    }
+    fn idle(&self) {
+        self.idled.set(self.idled.get() + 1);
+    }
+}
+
+fn ask<C: Clock>(clock: C) -> Duration {
+    clock.idle();
+    clock.now()
+}
+
+#[test]
+fn a_reference_to_a_clock_is_that_clock() {
+    let clock = Asked::default();
+    assert_eq!(ask(&clock), Duration::from_millis(1));
+    assert_eq!(ask(&clock), Duration::from_millis(2));
+    assert_eq!(clock.idled.get(), 2);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn a_shared_clock_is_that_clock() {
+    let clock = std::sync::Arc::new(Asked::default());
+    assert_eq!(ask(std::sync::Arc::clone(&clock)), Duration::from_millis(1));
+    assert_eq!(clock.idled.get(), 1);
+}
+
+#[test]
+fn no_clock_stands_still() {
+    assert_eq!(ask(NoClock), Duration::ZERO);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn the_clock_of_the_system_starts_at_zero_and_goes_on() {
+    for clock in [wharf_sync::StdClock::new(), wharf_sync::StdClock::default()] {
+        let first = ask(clock);
+        assert!(first < Duration::from_secs(10), "just started");
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(ask(clock) >= first + Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn an_identity_is_its_number() {
+    assert_eq!(Who::SOLE.id(), 0);
+    assert_eq!(Who::new(26).id(), 26);
+    assert_eq!(Who::new(26).to_string(), "0x1a");
+    assert_eq!(Unsync::who(), Who::SOLE);
+}
+
+#[cfg(feature = "critical-section")]
+#[test]
+fn critical_tells_nobody_apart() {
+    assert_eq!(wharf_sync::Critical::who(), Who::SOLE);
+}
+
+#[cfg(all(feature = "spin", not(feature = "std")))]
+#[test]
+fn spin_tells_nobody_apart_without_threads() {
+    assert_eq!(wharf_sync::Spin::who(), Who::SOLE);
+}
+
+#[test]
+fn policies_go_by_their_names() {
+    assert_eq!(Unsync::NAME, "Unsync");
+    #[cfg(feature = "critical-section")]
+    assert_eq!(wharf_sync::Critical::NAME, "Critical");
+    #[cfg(feature = "spin")]
+    assert_eq!(wharf_sync::Spin::NAME, "Spin");
+    #[cfg(feature = "std")]
+    assert_eq!(wharf_sync::Blocking::NAME, "Blocking");
+}
+
+#[test]
+fn what_is_printed_says_what_it_is() {
+    let event = UnsyncEvent::new();
+    let turn = format!("{:?}", Turn::new(&event));
+    assert!(turn.starts_with("Turn { place: Place"), "{turn}");
+    #[cfg(feature = "critical-section")]
+    {
+        let event = wharf_sync::CriticalEvent::new();
+        event.notify();
+        assert_eq!(format!("{event:?}"), "IdleEvent { epoch: 1, .. }");
+    }
+}
+
+#[test]
+fn constants_are_zero() {
+    use std::cell::RefCell;
+    use std::marker::PhantomData;
+    assert_eq!(<(u8, u16)>::default(), (u8::INIT, u16::INIT));
+    assert_eq!((u32::INIT, u64::INIT, usize::INIT), (0, 0, 0));
+    assert!(!bool::INIT);
+    <()>::INIT;
+    assert_eq!(Cell::<u32>::INIT.get(), 0);
+    assert_eq!(RefCell::<u32>::INIT.take(), 0);
+    assert_eq!(Option::<u32>::INIT, None);
+    let _: PhantomData<str> = ConstInit::INIT;
+}
