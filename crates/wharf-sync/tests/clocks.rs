@@ -1,6 +1,8 @@
 //! Clocks, identities and names.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use wharf_sync::{Clock, ConstInit, Event, NoClock, SyncPolicy, Turn, Unsync, UnsyncEvent, Who};
@@ -8,17 +10,16 @@ use wharf_sync::{Clock, ConstInit, Event, NoClock, SyncPolicy, Turn, Unsync, Uns
 /// A clock that counts what it is asked.
 #[derive(Default)]
 struct Asked {
-    time: Cell<u64>,
-    idled: Cell<u32>,
+    time: AtomicU64,
+    idled: AtomicU64,
 }
 
 impl Clock for Asked {
     fn now(&self) -> Duration {
-        self.time.set(self.time.get() + 1);
-        Duration::from_millis(self.time.get())
+        Duration::from_millis(self.time.fetch_add(1, Relaxed) + 1)
     }
     fn idle(&self) {
-        self.idled.set(self.idled.get() + 1);
+        self.idled.fetch_add(1, Relaxed);
     }
 }
 
@@ -32,7 +33,7 @@ fn a_reference_to_a_clock_is_that_clock() {
     let clock = Asked::default();
     assert_eq!(ask(&clock), Duration::from_millis(1));
     assert_eq!(ask(&clock), Duration::from_millis(2));
-    assert_eq!(clock.idled.get(), 2);
+    assert_eq!(clock.idled.load(Relaxed), 2);
 }
 
 #[cfg(feature = "std")]
@@ -40,7 +41,7 @@ fn a_reference_to_a_clock_is_that_clock() {
 fn a_shared_clock_is_that_clock() {
     let clock = std::sync::Arc::new(Asked::default());
     assert_eq!(ask(std::sync::Arc::clone(&clock)), Duration::from_millis(1));
-    assert_eq!(clock.idled.get(), 1);
+    assert_eq!(clock.idled.load(Relaxed), 1);
 }
 
 #[test]
@@ -105,14 +106,16 @@ fn what_is_printed_says_what_it_is() {
 
 #[test]
 fn constants_are_zero() {
-    use std::cell::RefCell;
-    use std::marker::PhantomData;
-    assert_eq!(<(u8, u16)>::default(), (u8::INIT, u16::INIT));
-    assert_eq!((u32::INIT, u64::INIT, usize::INIT), (0, 0, 0));
-    assert!(!bool::INIT);
-    <()>::INIT;
-    assert_eq!(Cell::<u32>::INIT.get(), 0);
-    assert_eq!(RefCell::<u32>::INIT.take(), 0);
-    assert_eq!(Option::<u32>::INIT, None);
-    let _: PhantomData<str> = ConstInit::INIT;
+    fn initial<T: ConstInit>() -> T {
+        T::INIT
+    }
+    assert_eq!((initial::<u8>(), initial::<u16>()), (0, 0));
+    assert_eq!((initial::<u32>(), initial::<u64>()), (0, 0));
+    assert_eq!(initial::<usize>(), 0);
+    assert!(!initial::<bool>());
+    initial::<()>();
+    assert_eq!(initial::<Cell<u32>>().get(), 0);
+    assert_eq!(initial::<RefCell<u32>>().take(), 0);
+    assert_eq!(initial::<Option<u32>>(), None);
+    let PhantomData = initial::<PhantomData<str>>();
 }
