@@ -15,7 +15,7 @@ use crate::{ConstInit, IdleEvent, Lock, SyncPolicy, Who};
 /// preempt the holder, a waiter burns a whole slice for nothing: unless a measurement says otherwise,
 /// take `Blocking`. Sections do not nest (entering a lock again inside itself spins for ever).
 ///
-/// On bare metal it does not exist: there it is [`SpinMulticore`](https://docs.rs/wharf-sync), and has to be asked
+/// On bare metal it does not exist: there it is `SpinMulticore`, and has to be asked
 /// for by that name.
 ///
 /// It tells threads apart where the feature `std` is on ([`SyncPolicy::who`]).

@@ -169,7 +169,8 @@ impl<const N: usize> WakerSet<N> {
 
     /// Puts `waker` where there is room, or in place of the oldest, which is returned; and its stamp.
     fn put(&mut self, waker: &mut Option<Waker>, queues: u32) -> (Option<Waker>, u32) {
-        let stamp = self.next | queues;
+        // `next` is even, so this does not overflow.
+        let stamp = self.next + queues;
         let room = |slot: &&mut Slot| (slot.waker.is_none(), slot.age(self.next));
         let displaced = match self.slots.iter_mut().max_by_key(room) {
             Some(slot) => {

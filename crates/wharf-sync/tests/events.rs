@@ -88,7 +88,9 @@ fn a_turn_ends_when_there_is_a_unit<P: SyncPolicy, const PLACES: usize>() {
     assert_eq!((task.wakes(), task.wakers()), (0, 1), "one place");
     units.free();
     assert_eq!((task.wakes(), task.wakers()), (1, 0));
+    let before = units.freed.epoch();
     assert!(units.poll(&mut turn, &task).is_ready());
+    assert_eq!(units.freed.epoch(), before, "it used the wake itself");
 
     // Used again; this time the unit is there before it is woken.
     assert!(units.poll(&mut turn, &task).is_pending());
