@@ -31,6 +31,11 @@ unsafe fn waker(hook: &Hook<'_>) -> Waker {
 }
 
 fn wakers_come_back<P: SyncPolicy>() {
+    wakers_come_back_to::<P>(P::Event::notify);
+    wakers_come_back_to::<P>(P::Event::notify_one);
+}
+
+fn wakers_come_back_to<P: SyncPolicy>(notify: fn(&P::Event)) {
     let event = P::Event::new();
     let come_back = || {
         let _ = event.epoch();
@@ -60,7 +65,7 @@ fn wakers_come_back<P: SyncPolicy>() {
             }
         }
     }
-    event.notify_one();
+    notify(&event);
     event.notify();
     for hook in &hooks {
         assert!(
