@@ -25,7 +25,7 @@ macro_rules! over_atomics {
         // the happens-before that the law asks for.
         unsafe impl Count for $count {
             fn new(count: u32) -> Self {
-                Self(AtomicU32::new(count))
+                Self(AtomicU32::new(count.min(Self::LIMIT)))
             }
 
             #[inline]

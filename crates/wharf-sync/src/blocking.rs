@@ -6,11 +6,11 @@
 
 use core::task::Waker;
 use core::time::Duration;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LockResult, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::atomic::{AtomicCount, AtomicWord};
-use crate::{Clock, ConstInit, Epoch, Event, Lock, SyncPolicy, Wake, WakerSet, Who};
+use crate::{Clock, ConstInit, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who};
 
 /// For memory that threads share.
 ///
@@ -28,15 +28,11 @@ unsafe impl SyncPolicy for Blocking {
     type Event = BlockingEvent;
     const NAME: &'static str = "Blocking";
     fn who() -> Who {
-        std::thread_local!(static ANCHOR: u8 = const { 0 });
-        // The address of a thread-local is the thread's own for as long as it lives.
-        ANCHOR.with(|anchor| Who::new(core::ptr::from_ref(anchor).addr()))
+        crate::who::thread()
     }
 }
 
-fn unpoisoned<'a, T>(
-    locked: Result<MutexGuard<'a, T>, PoisonError<MutexGuard<'a, T>>>,
-) -> MutexGuard<'a, T> {
+pub(crate) fn unpoisoned<G>(locked: LockResult<G>) -> G {
     locked.unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,10 +47,11 @@ unsafe impl<T> Lock<T> for BlockingLock<T> {
     }
     #[inline]
     fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R {
-        section(&unpoisoned(self.0.lock()))
+        let value = unpoisoned(self.0.lock());
+        section(&value)
     }
     fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.0.get_mut())
     }
 }
 
@@ -62,75 +59,115 @@ impl<T: ConstInit> ConstInit for BlockingLock<T> {
     const INIT: Self = Self(Mutex::new(T::INIT));
 }
 
-/// The event of [`Blocking`]: threads sleep on a condition variable.
-#[derive(Debug)]
-pub struct BlockingEvent {
-    state: Mutex<State>,
-    happened: Condvar,
-}
+/// The event over the `Mutex` and the `Condvar` in scope. One text for the shipped ones and for loom's: what is
+/// model-checked is what is shipped.
+macro_rules! over_condvar {
+    ($(#[$about:meta])* $event:ident, $wakers:literal) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $event {
+            state: Mutex<State>,
+            happened: Condvar,
+        }
 
-#[derive(Debug)]
-struct State {
-    epoch: u32,
-    wakers: WakerSet<4>,
-}
+        #[derive(Debug)]
+        struct State {
+            epoch: u32,
+            wakers: WakerSet<$wakers>,
+        }
 
-// SAFETY: a mutex and a condition variable.
-unsafe impl Event for BlockingEvent {
-    fn new() -> Self {
-        Self::INIT
-    }
-    fn epoch(&self) -> Epoch {
-        Epoch(unpoisoned(self.state.lock()).epoch)
-    }
-    fn wait<C: Clock + ?Sized>(&self, seen: Epoch, clock: &C, deadline: Option<Duration>) -> Wake {
-        let mut state = unpoisoned(self.state.lock());
-        while Epoch(state.epoch) == seen {
-            state = match deadline {
-                None => self
-                    .happened
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let Some(left) = deadline
-                        .checked_sub(clock.now())
-                        .filter(|left| !left.is_zero())
-                    else {
-                        return Wake::TimedOut;
-                    };
-                    self.happened
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
+        impl State {
+            const INIT: Self = Self {
+                epoch: 0,
+                wakers: WakerSet::new(),
             };
         }
-        Wake::Notified
-    }
-    fn notify(&self) {
-        let mut state = unpoisoned(self.state.lock());
-        state.epoch = state.epoch.wrapping_add(1);
-        let woken = state.wakers.take();
-        drop(state);
-        self.happened.notify_all();
-        woken.into_iter().flatten().for_each(Waker::wake);
-    }
-    fn register(&self, waker: &Waker) {
-        // Cloned before the lock, woken and dropped after it: each runs code that is not ours.
-        let mut waker = Some(waker.clone());
-        let displaced = unpoisoned(self.state.lock()).wakers.insert(&mut waker);
-        if let Some(displaced) = displaced {
-            displaced.wake();
+
+        // SAFETY: a mutex and a condition variable.
+        unsafe impl Event for $event {
+            fn new() -> Self {
+                Self {
+                    state: Mutex::new(State::INIT),
+                    happened: Condvar::new(),
+                }
+            }
+            fn epoch(&self) -> Epoch {
+                Epoch(unpoisoned(self.state.lock()).epoch)
+            }
+            fn wait<C: Clock + ?Sized>(
+                &self,
+                seen: Epoch,
+                clock: &C,
+                deadline: Option<Duration>,
+            ) -> Wake {
+                loop {
+                    // The clock is code of others: asked outside of the lock.
+                    let left = deadline.map(|deadline| deadline.saturating_sub(clock.now()));
+                    let state = unpoisoned(self.state.lock());
+                    if Epoch(state.epoch) != seen {
+                        return Wake::Notified;
+                    }
+                    match left {
+                        None => drop(unpoisoned(self.happened.wait(state))),
+                        Some(Duration::ZERO) => return Wake::TimedOut,
+                        Some(left) => drop(unpoisoned(self.happened.wait_timeout(state, left))),
+                    }
+                }
+            }
+            fn notify(&self) {
+                let mut state = unpoisoned(self.state.lock());
+                state.epoch = state.epoch.wrapping_add(1);
+                let woken = state.wakers.take();
+                drop(state);
+                self.happened.notify_all();
+                $crate::wakers::wake_all(woken);
+            }
+            fn notify_one(&self) {
+                let mut state = unpoisoned(self.state.lock());
+                state.epoch = state.epoch.wrapping_add(1);
+                // Inside of the lock: after it, somebody may have gone to sleep who has seen this epoch. If the
+                // signal met that one, who sleeps on, it would be lost for those who slept before.
+                self.happened.notify_one();
+                let woken = state.wakers.take_one();
+                drop(state);
+                $crate::wakers::wake_all(woken);
+            }
+            // In all three: cloned before the lock, woken and dropped after it, because each runs code that is not ours.
+            fn register(&self, waker: &Waker) {
+                let mut waker = Some(waker.clone());
+                let displaced = unpoisoned(self.state.lock()).wakers.insert(&mut waker);
+                if let Some(displaced) = displaced {
+                    displaced.wake();
+                }
+            }
+            fn queue(&self, place: &mut Place, waker: &Waker) {
+                let mut waker = Some(waker.clone());
+                let displaced = unpoisoned(self.state.lock()).wakers.queue(place, &mut waker);
+                if let Some(displaced) = displaced {
+                    displaced.wake();
+                }
+            }
+            fn withdraw(&self, place: &mut Place) -> bool {
+                if place.is_none() {
+                    return true;
+                }
+                let waker = unpoisoned(self.state.lock()).wakers.withdraw(place);
+                waker.is_some()
+            }
         }
-    }
+    };
+}
+#[cfg(feature = "loom")]
+pub(crate) use over_condvar;
+
+over_condvar! {
+    /// The event of [`Blocking`]: threads sleep on a condition variable.
+    BlockingEvent, 4
 }
 
 impl ConstInit for BlockingEvent {
     const INIT: Self = Self {
-        state: Mutex::new(State {
-            epoch: 0,
-            wakers: WakerSet::new(),
-        }),
+        state: Mutex::new(State::INIT),
         happened: Condvar::new(),
     };
 }

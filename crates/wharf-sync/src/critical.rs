@@ -4,14 +4,10 @@
     reason = "implements the unsafe traits; contains no unsafe operation"
 )]
 
-use core::cell::RefCell;
-use core::task::Waker;
-use core::time::Duration;
-
 use critical_section::Mutex;
 
 use crate::atomic::{AtomicCount, AtomicWord};
-use crate::{Clock, ConstInit, Epoch, Event, IsrSafe, Lock, SyncPolicy, Wake, WakerSet, Who, Word};
+use crate::{ConstInit, IdleEvent, IsrSafe, Lock, SyncPolicy, Who};
 
 /// For memory that interrupt handlers and threads share.
 ///
@@ -19,8 +15,9 @@ use crate::{Clock, ConstInit, Epoch, Event, IsrSafe, Lock, SyncPolicy, Wake, Wak
 /// one core, plus a hardware spinlock on two. Sections nest. Counters are atomics, through
 /// `portable-atomic` where the core has no compare-and-swap.
 ///
-/// It does not tell an interrupt from the thread that it interrupted ([`SyncPolicy::who`] answers
-/// [`Who::SOLE`]): never wait in an interrupt handler.
+/// It tells neither an interrupt from the thread that it interrupted nor one core from another
+/// ([`SyncPolicy::who`] answers [`Who::SOLE`]). Never wait in an interrupt handler: what would end the wait may be
+/// what it interrupted.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Critical {}
@@ -63,60 +60,14 @@ impl<T: ConstInit> ConstInit for CriticalLock<T> {
 }
 
 /// The event of [`Critical`]. A blocking wait runs the clock's idle hook until the event happens.
-#[derive(Debug)]
-pub struct CriticalEvent {
-    epoch: AtomicWord,
-    wakers: CriticalLock<RefCell<WakerSet<2>>>,
-}
-
-// SAFETY: an atomic and a lock.
-unsafe impl Event for CriticalEvent {
-    fn new() -> Self {
-        Self::INIT
-    }
-    fn epoch(&self) -> Epoch {
-        Epoch(self.epoch.load())
-    }
-    fn wait<C: Clock + ?Sized>(&self, seen: Epoch, clock: &C, deadline: Option<Duration>) -> Wake {
-        loop {
-            if self.epoch() != seen {
-                return Wake::Notified;
-            }
-            if deadline.is_some_and(|deadline| clock.now() >= deadline) {
-                return Wake::TimedOut;
-            }
-            clock.idle();
-        }
-    }
-    fn notify(&self) {
-        // `Some` always, so the update never refuses.
-        let _ = self.epoch.update(|epoch| Some(epoch.wrapping_add(1)));
-        let woken = self.wakers.with(|wakers| wakers.borrow_mut().take());
-        woken.into_iter().flatten().for_each(Waker::wake);
-    }
-    fn register(&self, waker: &Waker) {
-        // Cloned before the section, woken and dropped after it: each runs code that is not ours.
-        let mut waker = Some(waker.clone());
-        let displaced = self
-            .wakers
-            .with(|wakers| wakers.borrow_mut().insert(&mut waker));
-        if let Some(displaced) = displaced {
-            displaced.wake();
-        }
-    }
-}
-
-impl ConstInit for CriticalEvent {
-    const INIT: Self = Self {
-        epoch: AtomicWord::INIT,
-        wakers: CriticalLock(Mutex::new(RefCell::new(WakerSet::new()))),
-    };
-}
+pub type CriticalEvent = IdleEvent<Critical, 2>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Clock, Event, Wake};
     use core::cell::Cell;
+    use core::time::Duration;
 
     #[test]
     fn sections_nest() {

@@ -1,6 +1,6 @@
 //! Values that exist before the program runs.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 
 /// Has a value that is a constant, so that a `static` generic over a policy needs no start-up code.
@@ -51,6 +51,10 @@ zero!(
 );
 
 impl<T: ConstInit> ConstInit for Cell<T> {
+    const INIT: Self = Self::new(T::INIT);
+}
+
+impl<T: ConstInit> ConstInit for RefCell<T> {
     const INIT: Self = Self::new(T::INIT);
 }
 

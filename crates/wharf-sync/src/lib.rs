@@ -10,6 +10,8 @@
 //! |---|---|---|---|
 //! | [`Unsync`] | one owner: a task, a receive loop | nothing | cell |
 //! | `Critical` | interrupts and threads of an MCU | `critical-section` | atomic |
+//! | `Spin` | threads of a hosted system that share for a few instructions | spin lock | atomic |
+//! | `SpinMulticore` | cores of an MCU, without interrupts; its name on bare metal | spin lock | atomic |
 //! | `Blocking` | threads of a hosted system | `std::sync::Mutex` | atomic |
 //! | `Loom` | model checking | `loom`'s | `loom`'s |
 //!
@@ -31,8 +33,11 @@
 //! assert!(ledger.holders.decrement(), "and that was the last");
 //! ```
 //!
+//! Which policy when, and how to write one of your own: `docs/sync-policies.md` in the repository.
+//!
 //! # Features
-//! `std` adds `Blocking` and `StdClock`; `critical-section` adds `Critical`; `defmt` formats the
+//! `std` adds `Blocking` and `StdClock`; `critical-section` adds `Critical`; `spin` adds `Spin`, or on bare metal
+//! `SpinMulticore` (which cores without compare-and-swap do not have); `defmt` formats the
 //! public types; `loom` is for tests only. All are additive, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -44,8 +49,10 @@ extern crate std;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod atomic;
 mod clock;
+mod idle;
 mod init;
 mod policy;
+mod turn;
 mod unsync;
 mod wakers;
 
@@ -55,9 +62,19 @@ mod blocking;
 mod critical;
 #[cfg(feature = "loom")]
 mod loom;
+#[cfg(all(feature = "spin", target_has_atomic = "32"))]
+mod spin;
+#[cfg(feature = "std")]
+mod who;
 
 #[cfg(feature = "loom")]
 pub use crate::loom::{Loom, LoomCount, LoomEvent, LoomLock, LoomWord};
+#[cfg(all(feature = "spin", target_has_atomic = "32", not(target_os = "none")))]
+pub use crate::spin::Spin;
+#[cfg(all(feature = "spin", target_has_atomic = "32", target_os = "none"))]
+pub use crate::spin::SpinMulticore;
+#[cfg(all(feature = "spin", target_has_atomic = "32"))]
+pub use crate::spin::{SpinEvent, SpinLock};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use atomic::{AtomicCount, AtomicWord};
 #[cfg(feature = "std")]
@@ -65,7 +82,14 @@ pub use blocking::{Blocking, BlockingEvent, BlockingLock, StdClock};
 pub use clock::{Clock, NoClock};
 #[cfg(feature = "critical-section")]
 pub use critical::{Critical, CriticalEvent, CriticalLock};
+pub use idle::IdleEvent;
 pub use init::ConstInit;
 pub use policy::{Count, Epoch, Event, IsrSafe, Lock, SyncPolicy, Wake, Who, Word};
+pub use turn::Turn;
 pub use unsync::{Unsync, UnsyncCount, UnsyncEvent, UnsyncLock, UnsyncWord};
-pub use wakers::WakerSet;
+pub use wakers::{Place, WakerSet};
+
+/// The examples of the page, run as tests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sync-policies.md")]
+mod page {}

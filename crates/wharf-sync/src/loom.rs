@@ -12,7 +12,8 @@ use std::boxed::Box;
 use ::loom::sync::atomic::{AtomicU32, Ordering, fence};
 use ::loom::sync::{Condvar, Mutex};
 
-use crate::{Clock, Count, Epoch, Event, Lock, SyncPolicy, Wake, WakerSet, Who, Word};
+use crate::blocking::unpoisoned;
+use crate::{Clock, Count, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who, Word};
 
 /// For tests inside `loom::model` only; anywhere else its operations panic.
 ///
@@ -45,10 +46,11 @@ unsafe impl<T> Lock<T> for LoomLock<T> {
         Self(Mutex::new(value))
     }
     fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R {
-        section(&self.0.lock().unwrap())
+        let value = unpoisoned(self.0.lock());
+        section(&value)
     }
     fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap()
+        unpoisoned(self.0.get_mut())
     }
 }
 
@@ -59,44 +61,8 @@ crate::atomic::over_atomics! {
     LoomWord
 }
 
-/// The event of [`Loom`]. It has no time: a deadline is ignored.
-#[derive(Debug)]
-pub struct LoomEvent {
-    state: Mutex<(u32, WakerSet<2>)>,
-    happened: Condvar,
-}
-
-// SAFETY: a mutex and a condition variable.
-unsafe impl Event for LoomEvent {
-    fn new() -> Self {
-        Self {
-            state: Mutex::new((0, WakerSet::new())),
-            happened: Condvar::new(),
-        }
-    }
-    fn epoch(&self) -> Epoch {
-        Epoch(self.state.lock().unwrap().0)
-    }
-    fn wait<C: Clock + ?Sized>(&self, seen: Epoch, _: &C, _: Option<Duration>) -> Wake {
-        let mut state = self.state.lock().unwrap();
-        while Epoch(state.0) == seen {
-            state = self.happened.wait(state).unwrap();
-        }
-        Wake::Notified
-    }
-    fn notify(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.0 += 1;
-        let woken = state.1.take();
-        drop(state);
-        self.happened.notify_all();
-        woken.into_iter().flatten().for_each(Waker::wake);
-    }
-    fn register(&self, waker: &Waker) {
-        let mut waker = Some(waker.clone());
-        let displaced = self.state.lock().unwrap().1.insert(&mut waker);
-        if let Some(displaced) = displaced {
-            displaced.wake();
-        }
-    }
+crate::blocking::over_condvar! {
+    /// The event of [`Loom`]: the shipped one of `Blocking`, over loom's mutex and condition variable. No time
+    /// passes in a model: a wait ends at its deadline only if the clock is past it when the wait begins, or after a wake.
+    LoomEvent, 2
 }

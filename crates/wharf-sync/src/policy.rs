@@ -8,7 +8,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-use crate::Clock;
+use crate::{Clock, Place};
 
 /// How one program protects what its contexts share.
 ///
@@ -22,7 +22,7 @@ use crate::Clock;
 /// really work between those contexts.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a synchronisation policy",
-    note = "the policies of wharf-sync are `Unsync`, `Critical` (feature `critical-section`) and `Blocking` (feature `std`)"
+    note = "the policies of wharf-sync are `Unsync`, `Critical` (feature `critical-section`), `Blocking` (feature `std`), and `Spin` or, on bare metal, `SpinMulticore` (feature `spin`)"
 )]
 pub unsafe trait SyncPolicy: Sized + 'static {
     /// Guards a few words for a short, bounded time.
@@ -37,7 +37,10 @@ pub unsafe trait SyncPolicy: Sized + 'static {
     /// The name of the policy, for diagnostics and for the reports of the conformance suite.
     const NAME: &'static str;
 
-    /// Who is running: distinguishes the contexts that this policy lets run at the same time.
+    /// Who is running. A context gets the same answer as long as it lives; two that run at the same time get
+    /// different ones where the policy can tell them apart, and [`Who::SOLE`] where it cannot.
+    ///
+    /// For spreading load and for reports. No memory safety may rest on it.
     fn who() -> Who;
 }
 
@@ -125,6 +128,10 @@ pub unsafe trait Word {
 /// [`notify`](Self::notify). An asynchronous waiter [`register`](Self::register)s its waker first and tests its condition
 /// afterwards.
 ///
+/// For what is handed out one by one there is a second pair: [`notify_one`](Self::notify_one) on the one side, and on
+/// the other [`queue`](Self::queue) in place of `register`. Its law is on `notify_one`, and [`Turn`](crate::Turn) keeps it.
+/// On one event use one pair or the other; `notify` is always in place, it only wakes more than it must.
+///
 /// # Safety
 /// As for [`SyncPolicy`]: if `Self: Sync`, it works between threads. (No memory safety rests on
 /// wakes arriving.)
@@ -138,9 +145,45 @@ pub unsafe trait Event {
     fn wait<C: Clock + ?Sized>(&self, seen: Epoch, clock: &C, deadline: Option<Duration>) -> Wake;
     /// It happens: every waiter and every registered waker is woken. No waker runs inside a section.
     fn notify(&self);
+    /// It happens, for one: at least one waiter is woken if there is one. Cheaper than [`notify`](Self::notify) where
+    /// many wait and one of them can go on. No waker runs inside a section.
+    ///
+    /// Woken are one of those who sleep in [`wait`](Self::wait), the first of those who [`queue`](Self::queue), and every
+    /// waker that is [`register`](Self::register)ed without a place (behind such a one there may be nobody left).
+    /// A waiter that has sampled the epoch and does not sleep yet will not fall asleep.
+    ///
+    /// *The law of who is woken*: test the condition **after** it. Whoever is woken and goes away without such a test
+    /// calls `notify_one` in turn; so does whoever tests and leaves behind what could serve another waiter. Kept by
+    /// all, this loses no wake.
+    ///
+    /// * A wait that said [`Wake::Notified`] was woken. One that [timed out](Wake::TimedOut) was not, and owes nothing.
+    /// * A task that ends its wait, served or cancelled, [withdraws](Self::withdraw) and learns whether a wake was
+    ///   spent on it since it queued. If so it passes that on, even if it was served: its wake may have come after its
+    ///   test. [`Turn`](crate::Turn) does all of it.
+    ///
+    /// As provided, it wakes them all. An event that does better overrides `queue` and `withdraw`, too.
+    fn notify_one(&self) {
+        self.notify();
+    }
     /// Has `waker` woken by the next [`notify`](Self::notify). A waker that must make room for another is woken at
     /// once, so none is ever lost.
     fn register(&self, waker: &Waker);
+    /// Puts `waker` at the end of the queue from which [`notify_one`](Self::notify_one) takes the first, or, if `place` is
+    /// still there, in that place. Otherwise as [`register`](Self::register). Test the condition afterwards.
+    ///
+    /// Whoever queues must [`withdraw`](Self::withdraw) in the end, or a wake may be spent on nobody. `place` must
+    /// not be taken to another event meanwhile.
+    fn queue(&self, place: &mut Place, waker: &Waker) {
+        let _ = place;
+        self.register(waker);
+    }
+    /// Leaves the queue. `false`: `place` was not there any more, so a wake was spent on it; pass that on by
+    /// [`notify_one`](Self::notify_one).
+    #[must_use = "a wake that was spent on this place must be passed on"]
+    fn withdraw(&self, place: &mut Place) -> bool {
+        let _ = place;
+        true
+    }
 }
 
 /// A sample of [`Event::epoch`].
@@ -168,21 +211,29 @@ pub enum Wake {
     Never,
 }
 
-/// Identifies a context under its policy: a thread, a core, or the only one there is.
+/// Identifies a context under its policy: a thread, a core, or whoever there may be.
 ///
-/// Equal values mean the same context; a value may be reused once its context has ended.
+/// Different values mean different contexts. Equal values mean the same context only under a policy that tells all of
+/// its contexts apart (see [`SyncPolicy::who`]); a value may be reused once its context has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Who(usize);
 
 impl Who {
-    /// The only context of a program that has one.
+    /// The only context of a program that has one, and all of them under a policy that cannot tell.
     pub const SOLE: Self = Self(0);
 
-    /// For policies of your own: `id` is unique among the contexts alive.
+    /// For policies of your own: `id` is unique among the contexts alive. Best a small number: what is spread over
+    /// shards takes it modulo their number.
     #[must_use]
     pub const fn new(id: usize) -> Self {
         Self(id)
+    }
+
+    /// The number that it was made of.
+    #[must_use]
+    pub const fn id(self) -> usize {
+        self.0
     }
 }
 

@@ -10,7 +10,10 @@ use core::marker::PhantomData;
 use core::task::Waker;
 use core::time::Duration;
 
-use crate::{Clock, ConstInit, Count, Epoch, Event, Lock, SyncPolicy, Wake, WakerSet, Who, Word};
+use crate::wakers::wake_all;
+use crate::{
+    Clock, ConstInit, Count, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who, Word,
+};
 
 /// For memory that one context owns: a task, a receive loop, `main`.
 ///
@@ -200,19 +203,42 @@ unsafe impl Event for UnsyncEvent {
         }
     }
     fn notify(&self) {
-        let Happenings { epoch, wakers } = &self.0.value;
-        epoch.set(epoch.get().wrapping_add(1));
-        // Taken out first: a waker may run its task, and the task may come back here.
-        let woken = wakers.borrow_mut().take();
-        woken.into_iter().flatten().for_each(Waker::wake);
+        self.happen(WakerSet::take);
     }
+    fn notify_one(&self) {
+        self.happen(WakerSet::take_one);
+    }
+    // In all three: cloned before the borrow, woken and dropped after it, because each runs code that is not ours.
     fn register(&self, waker: &Waker) {
-        // Cloned before the borrow, woken and dropped after it, because each runs code that is not ours.
         let mut waker = Some(waker.clone());
         let displaced = self.0.value.wakers.borrow_mut().insert(&mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }
+    }
+    fn queue(&self, place: &mut Place, waker: &Waker) {
+        let mut waker = Some(waker.clone());
+        let displaced = self.0.value.wakers.borrow_mut().queue(place, &mut waker);
+        if let Some(displaced) = displaced {
+            displaced.wake();
+        }
+    }
+    fn withdraw(&self, place: &mut Place) -> bool {
+        if place.is_none() {
+            return true;
+        }
+        let waker = self.0.value.wakers.borrow_mut().withdraw(place);
+        waker.is_some()
+    }
+}
+
+impl UnsyncEvent {
+    fn happen(&self, take: impl FnOnce(&mut WakerSet<1>) -> [Option<Waker>; 1]) {
+        let Happenings { epoch, wakers } = &self.0.value;
+        epoch.set(epoch.get().wrapping_add(1));
+        // Taken out first: a waker may run its task, and the task may come back here.
+        let woken = take(&mut wakers.borrow_mut());
+        wake_all(woken);
     }
 }
 

@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use wharf_sync::{Event, SyncPolicy, Unsync};
+use wharf_sync::{Event, Place, SyncPolicy, Unsync};
 
 /// What every end of a waker does, by a wake or without, and how many there were.
 struct Hook<'e> {
@@ -31,23 +31,41 @@ unsafe fn waker(hook: &Hook<'_>) -> Waker {
 }
 
 fn wakers_come_back<P: SyncPolicy>() {
+    wakers_come_back_to::<P>(P::Event::notify);
+    wakers_come_back_to::<P>(P::Event::notify_one);
+}
+
+fn wakers_come_back_to<P: SyncPolicy>(notify: fn(&P::Event)) {
     let event = P::Event::new();
     let come_back = || {
         let _ = event.epoch();
         event.register(Waker::noop());
+        let mut place = Place::new();
+        event.queue(&mut place, Waker::noop());
+        let _ = event.withdraw(&mut place);
     };
-    let hooks = [(); 8].map(|()| Hook {
+    let hooks = [(); 16].map(|()| Hook {
         run: &come_back,
         calls: Cell::new(0),
     });
+    let mut places = [(); 8].map(|()| Place::new());
     // More than any event has places for, so that some are displaced, and each twice, so that some are known.
-    for hook in &hooks {
+    for (index, hook) in hooks.iter().enumerate() {
         // SAFETY: the hooks live to the end of this function, and the last `notify` lets go of all wakers.
         let waker = unsafe { waker(hook) };
-        event.register(&waker);
-        event.register(&waker);
+        // Every other one queues, and takes back what it gave.
+        if index % 2 == 0 {
+            event.register(&waker);
+            event.register(&waker);
+        } else {
+            event.queue(&mut places[index / 2], &waker);
+            event.queue(&mut places[index / 2], &waker);
+            if index % 4 == 1 {
+                let _ = event.withdraw(&mut places[index / 2]);
+            }
+        }
     }
-    event.notify();
+    notify(&event);
     event.notify();
     for hook in &hooks {
         assert!(
@@ -66,6 +84,12 @@ fn wakers_come_back_to_an_event_of_one_owner() {
 #[test]
 fn wakers_come_back_to_an_event_of_interrupts() {
     wakers_come_back::<wharf_sync::Critical>();
+}
+
+#[cfg(feature = "spin")]
+#[test]
+fn wakers_come_back_to_an_event_that_spins() {
+    wakers_come_back::<wharf_sync::Spin>();
 }
 
 #[cfg(feature = "std")]
