@@ -263,8 +263,8 @@ impl<R: BackendRef, S: State> SegmentMut<R, S> {
     /// interior, past the last or already reclaimed, and never links it into its free list.
     ///
     /// # Safety
-    /// `header` came from [`into_raw`](Self::into_raw) of a handle in state `S` on this backend, and no other handle to it
-    /// exists. (A pointer that the backend refuses is harmless.)
+    /// `header` came from [`into_raw`](Self::into_raw) of a handle in state `S` on this backend, no other handle to it
+    /// exists, and meanwhile the backend was neither moved nor borrowed exclusively (nothing borrows it for a raw handle). (A pointer that the backend refuses is harmless.)
     ///
     /// # Errors
     /// The pointer is provably no live segment of the backend.

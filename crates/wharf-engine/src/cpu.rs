@@ -38,17 +38,32 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
 
     /// Runs what is queued, unless somebody does already.
     fn drive(&self) {
+        // Wakers, cargo and kernels may panic; whoever runs then leaves, and perhaps nobody comes after him.
+        let leaving = Leaving { queue: &self.queue };
         while let Some(job) = self.queue.next() {
             // SAFETY: whoever submitted this job promised that its operands are valid and unshared
             // until it lands, which is after this call.
             let outcome = unsafe { run_on_host(job.descriptor()) };
             job.finish(outcome);
         }
+        core::mem::forget(leaving);
     }
 
     /// Slots in use: queued, running, or finished and not asked for.
     pub fn in_use(&self) -> usize {
         self.queue.in_use()
+    }
+}
+
+/// Somebody who runs the queue. Dropped only when he unwinds: what is queued then, and
+/// nobody asks for, ends as aborted: nobody would run it. (What is asked for is run by the poll, or by the detaching.)
+struct Leaving<'e, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'e DescriptorQueue<P, C, SLOTS>,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Leaving<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.queue.cancel(Fault::Aborted, |detached| detached);
     }
 }
 
@@ -61,6 +76,8 @@ struct Unknown<'e, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
 
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Unknown<'_, P, C, SLOTS> {
     fn drop(&mut self) {
+        // First, so that its operands are let go of before the submitter's frames are.
+        self.queue.abort(self.sequence);
         self.queue.detach(self.sequence);
     }
 }
@@ -123,6 +140,8 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
     }
     fn detach(&self, sequence: Sequence) {
         self.queue.detach(sequence);
+        // Behind a kernel that panicked: nobody will poll it any more.
+        self.drive();
     }
     fn abort(&self, sequence: Sequence) {
         self.queue.abort(sequence);

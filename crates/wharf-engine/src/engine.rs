@@ -70,7 +70,9 @@ pub unsafe trait Engine {
     ///
     /// # Safety
     /// Until `cargo` has landed every operand stays valid, its bytes initialised, and is accessed by nobody
-    /// else in a way that conflicts with its access, descriptors of the same engine excepted.
+    /// else in a way that conflicts with its access, descriptors of the same engine excepted. If the call unwinds (somebody
+    /// else's kernel panicked on an inline engine), the descriptor may be running on another thread: what the cargo does not keep
+    /// alive must outlive the engine. So let the cargo own the operands.
     ///
     /// # Errors
     /// The queue is full, the engine is closed, or it does not reach an operand; the cargo comes back.

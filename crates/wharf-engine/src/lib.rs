@@ -15,22 +15,23 @@
 //! ```
 //! use core::task::Poll;
 //! use wharf_backend::{BackendExt, SegmentMut, StaticPool};
-//! use wharf_engine::{Command, CpuEngine, Descriptor, Engine, Lent, Operand, Stream};
+//! use wharf_engine::{Command, CpuEngine, Descriptor, Engine, KernelFault, Lent, Operand, Stream};
 //! use wharf_sync::Unsync;
 //!
 //! let pool = StaticPool::<Unsync, 64, 4>::new();
-//! let mut bytes = pool.alloc(4)?.init_from(&[1, 2, 3, 4])?;
+//! let bytes = pool.alloc(4)?.init_from(&[1, 2, 3, 4])?;
 //!
-//! let engine = CpuEngine::<Unsync, (), 4>::new(Stream::claim()?);
+//! // The cargo is the segment: the engine owns what it works on, until it gives it back.
+//! let engine = CpuEngine::<Unsync, SegmentMut<&StaticPool<Unsync, 64, 4>>>::new(Stream::claim()?);
 //! let double = Command::Kernel(|operands| {
-//!     let [Lent::Write(bytes)] = operands else { return Err(wharf_engine::KernelFault(1)) };
+//!     let [Lent::Write(bytes)] = operands else { return Err(KernelFault::OPERANDS) };
 //!     bytes.iter_mut().for_each(|byte| *byte *= 2);
 //!     Ok(())
 //! });
 //! let descriptor = Descriptor::new(double, &[Operand::write(bytes.place(), bytes.len())])?;
-//! // SAFETY: `bytes` stays where it is, untouched, until the poll below.
-//! let sequence = unsafe { engine.submit(descriptor, ()) }?;
-//! assert_eq!(engine.poll(sequence, None), Poll::Ready(Some(Ok(()))));
+//! // SAFETY: the only operand is the cargo, whole.
+//! let sequence = unsafe { engine.submit(descriptor, bytes) }.map_err(|refused| refused.error)?;
+//! let Poll::Ready(Some(Ok(bytes))) = engine.poll(sequence, None) else { panic!("it ran inline") };
 //! assert_eq!(*bytes, [2, 4, 6, 8]);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

@@ -60,11 +60,18 @@ impl<C, const SLOTS: usize> State<C, SLOTS> {
 
     /// The queued slot that was submitted first.
     fn first(&self) -> Option<(usize, &Slot<C>, u64, bool)> {
+        self.first_of(|_| true)
+    }
+
+    /// The first of those queued slots of which `wanted`, told whether nobody will ask for them, says so.
+    fn first_of(&self, wanted: impl Fn(bool) -> bool) -> Option<(usize, &Slot<C>, u64, bool)> {
         self.slots
             .iter()
             .enumerate()
             .filter_map(|(index, slot)| match slot.stage.get() {
-                Stage::Queued { sequence, detached } => Some((index, slot, sequence, detached)),
+                Stage::Queued { sequence, detached } if wanted(detached) => {
+                    Some((index, slot, sequence, detached))
+                }
                 _ => None,
             })
             .min_by_key(|&(_, _, sequence, _)| sequence)
@@ -232,18 +239,23 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
     /// Takes no more, and completes what is queued with [`Fault::Closed`]. What runs, runs to its end.
     pub fn close(&self) {
         self.state.with(|state| state.closed.set(true));
+        self.cancel(Fault::Closed, |_| true);
+        self.submitted.notify();
+        self.completed.notify();
+    }
+
+    /// Completes with `fault` what is queued, as far as it is `wanted`.
+    pub(crate) fn cancel(&self, fault: Fault, wanted: impl Fn(bool) -> bool) {
         loop {
             let taken = self.state.with(|state| {
-                let (index, slot, sequence, detached) = state.first()?;
+                let (index, slot, sequence, detached) = state.first_of(&wanted)?;
                 let (_, cargo) = slot.waiting.take()?;
                 slot.stage.set(Stage::Running { sequence, detached });
                 Some((index, cargo))
             });
             let Some((index, cargo)) = taken else { break };
-            self.land(index, cargo, Err(Fault::Closed), false);
+            self.land(index, cargo, Err(fault), false);
         }
-        self.submitted.notify();
-        self.completed.notify();
     }
 
     /// Whether [`close`](Self::close) was called.

@@ -297,3 +297,69 @@ fn a_panic_while_a_poller_registers_strands_nobody() {
     });
     assert_eq!(ENGINE.in_use(), 0);
 }
+
+/// One engine for the two tests below that panic through `submit`; each has its own.
+macro_rules! shared_engine {
+    ($name:ident) => {
+        static $name: LazyLock<CpuEngine<Blocking, Noted, 4>> = LazyLock::new(engine);
+    };
+}
+
+static LANDINGS: LazyLock<Landings> = LazyLock::new(Landings::default);
+
+fn outcome_of(id: u32) -> Option<Result<(), Fault>> {
+    let landings = LANDINGS.lock().unwrap();
+    landings
+        .iter()
+        .find(|(who, _)| *who == id)
+        .map(|&(_, outcome)| outcome)
+}
+
+#[test]
+fn detached_work_behind_a_kernel_that_panics_lands_all_the_same() {
+    shared_engine!(ENGINE);
+    fn leaves_work_behind(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        let behind = submit(&*ENGINE, kernel(|_| Ok(())), Noted(1, LANDINGS.clone()));
+        ENGINE.detach(behind.map_err(|refused| refused.error).unwrap());
+        panic!("a kernel that panics, for a test")
+    }
+    let run = || {
+        submit(
+            &*ENGINE,
+            kernel(leaves_work_behind),
+            Noted(2, LANDINGS.clone()),
+        )
+    };
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+    assert_eq!(outcome_of(1), Some(Err(Fault::Aborted)));
+    assert_eq!(outcome_of(2), Some(Err(Fault::Panicked)));
+    assert_eq!(ENGINE.in_use(), 0);
+}
+
+#[test]
+fn a_submit_that_unwinds_has_taken_its_own_descriptor_back() {
+    shared_engine!(ENGINE);
+    fn panics(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        panic!("somebody else's kernel that panics, for a test")
+    }
+    fn queues_another(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        let queued = submit(&*ENGINE, kernel(panics), Noted(11, LANDINGS.clone()));
+        queued.map(drop).map_err(|refused| refused.error).unwrap();
+        panic!("and leaves it to the next")
+    }
+    let first = || {
+        submit(
+            &*ENGINE,
+            kernel(queues_another),
+            Noted(10, LANDINGS.clone()),
+        )
+    };
+    assert!(catch_unwind(AssertUnwindSafe(first)).is_err());
+    assert_eq!(outcome_of(11), None, "queued, and not detached");
+
+    // Runs that one first, which panics through here: what this submits may lie on a stack that unwinds now.
+    let victim = || submit(&*ENGINE, kernel(|_| Ok(())), Noted(12, LANDINGS.clone()));
+    assert!(catch_unwind(AssertUnwindSafe(victim)).is_err());
+    assert_eq!(outcome_of(11), Some(Err(Fault::Panicked)));
+    assert_eq!(outcome_of(12), Some(Err(Fault::Aborted)));
+}

@@ -143,7 +143,8 @@ impl<R: BackendRef> Segment<R> {
     /// Puts a handle together again.
     ///
     /// # Safety
-    /// `header` and `backend` came from one call of [`into_raw`](Self::into_raw), and are put together once. (A pointer
+    /// `header` and `backend` came from one call of [`into_raw`](Self::into_raw), are put together once, and meanwhile the
+    /// backend was neither moved nor borrowed exclusively. (A pointer
     /// that the backend refuses is harmless.)
     ///
     /// # Errors

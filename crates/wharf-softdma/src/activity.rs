@@ -1,9 +1,9 @@
 //! What is under way on a device, what came of it, and code of others that must not break it.
 
-use core::cell::Cell;
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use wharf_engine::{Cargo, Fault};
 
@@ -44,20 +44,16 @@ pub(crate) struct Activity {
 struct Work {
     /// Submitted, and not landed.
     outstanding: usize,
-    /// Calls under way that may let something land: when one returns, pollers see what landed in it.
-    landing: usize,
+    /// The threads that are in a call that may let something land, once a call: when one returns, pollers see what landed
+    /// in it. (A thread may be in calls of several devices, one inside the other, so no thread-local will do.)
+    landing: Vec<ThreadId>,
     stats: Stats,
 }
 
 impl Work {
     const fn is_idle(&self) -> bool {
-        self.outstanding == 0 && self.landing == 0
+        self.outstanding == 0 && self.landing.is_empty()
     }
-}
-
-std::thread_local! {
-    /// The device that is letting something land on this thread, by the address of its `Activity`; the innermost.
-    static LANDING: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Activity {
@@ -71,17 +67,13 @@ impl Activity {
 
     /// Until the return value is dropped, cargo may land on this thread.
     pub(crate) fn landing(&self) -> Landing<'_> {
-        self.work().landing += 1;
-        let outer = LANDING.replace(core::ptr::from_ref(self).addr());
-        Landing {
-            activity: self,
-            outer,
-        }
+        self.work().landing.push(thread::current().id());
+        Landing { activity: self }
     }
 
     /// Whether this thread is in a call of [`Cargo::landed`], and so must not wait for the end of it.
     pub(crate) fn is_landing_here(&self) -> bool {
-        LANDING.get() == core::ptr::from_ref(self).addr()
+        self.work().landing.contains(&thread::current().id())
     }
 
     pub(crate) fn wait_until_idle(&self) {
@@ -103,13 +95,16 @@ impl Activity {
 
 pub(crate) struct Landing<'a> {
     activity: &'a Activity,
-    outer: usize,
 }
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        LANDING.set(self.outer);
-        self.activity.change(|work| work.landing -= 1);
+        let here = thread::current().id();
+        self.activity.change(|work| {
+            if let Some(index) = work.landing.iter().position(|&thread| thread == here) {
+                work.landing.swap_remove(index);
+            }
+        });
     }
 }
 

@@ -679,3 +679,48 @@ fn everything_is_shown_and_the_device_is_shared() {
     let unknown = device.wait(sequence).unwrap_err();
     assert_eq!(unknown.to_string(), "nobody can wait for submission #1");
 }
+
+/// Does something when it lands.
+struct Then(Option<Box<dyn FnOnce() + Send>>);
+impl Cargo for Then {
+    fn landed(&mut self, _: Result<(), Fault>) {
+        if let Some(then) = self.0.take() {
+            then();
+        }
+    }
+}
+
+#[test]
+fn waiting_for_oneself_is_refused_also_when_two_devices_land_in_each_other() {
+    let outer = Arc::new(SoftDma::<Then, 4>::open(Config::new(64)).unwrap());
+    let inner = Arc::new(SoftDma::<Then, 4>::open(Config::new(64)).unwrap());
+    let (started_outer, release_outer, stop_outer) = gate!();
+    let (started_inner, release_inner, stop_inner) = gate!();
+    // Both workers are busy, so that what is aborted has not started and lands on this thread.
+    submit(&outer, stop_outer, &[], Then(None)).unwrap();
+    submit(&inner, stop_inner, &[], Then(None)).unwrap();
+    started_outer.wait();
+    started_inner.wait();
+    let (answer, answers) = std::sync::mpsc::channel();
+    let drains = {
+        let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
+        move || {
+            answer
+                .send((outer.drain(), inner.drain()))
+                .expect("the test listens")
+        }
+    };
+    let second = submit(&inner, NOTHING, &[], Then(Some(Box::new(drains)))).unwrap();
+    let first = {
+        let inner = Arc::clone(&inner);
+        let aborts = move || inner.abort(second);
+        submit(&outer, NOTHING, &[], Then(Some(Box::new(aborts)))).unwrap()
+    };
+    outer.abort(first);
+    assert_eq!(
+        answers.recv(),
+        Ok((Err(WaitError::Inside), Err(WaitError::Inside)))
+    );
+    release_outer.wait();
+    release_inner.wait();
+}

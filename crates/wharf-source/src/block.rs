@@ -45,8 +45,8 @@ impl<S: BlockSource> Block<S> {
         }
     }
 
-    /// Where it begins. Reading and writing through the pointer is sound as long as the block lives
-    /// and no reference from [`as_uninit_mut`](Self::as_uninit_mut) is in use.
+    /// Where it begins. Through the pointer one context at a time may write, and read what was written, for as long as
+    /// the block lives and no reference from [`as_uninit_mut`](Self::as_uninit_mut) is in use.
     #[inline]
     #[must_use]
     pub const fn as_ptr(&self) -> NonNull<u8> {

@@ -63,7 +63,8 @@ pub unsafe trait IsrSafe: SyncPolicy {}
 ///
 /// # Safety
 /// If `Self: Sync`, two contexts are never inside `with` on the same lock at once, unless one is
-/// nested in the other on the same context; and what one wrote inside, the next one sees.
+/// nested in the other on the same context; and what one wrote inside, the next one sees. It is `Sync` only
+/// where `T: Send`, because each context may take the value out.
 pub unsafe trait Lock<T> {
     /// A lock around `value`. Where a `const` is needed, see [`ConstInit`](crate::ConstInit).
     fn new(value: T) -> Self;
