@@ -65,6 +65,7 @@ mod heap;
 mod null;
 mod owned;
 mod pool;
+mod slab;
 mod source;
 
 pub use block::Block;
