@@ -49,7 +49,8 @@
 //! does nothing. [`empty_block`] is that decision in one place, for sources of your own too.
 //!
 //! # Features
-//! `alloc` adds [`HeapSource`] and the sources behind `Rc` and `Arc`; `std` and `critical-section` pass on to `wharf-sync`; `defmt`
+//! `alloc` adds [`HeapSource`] and the sources behind `Rc` and `Arc`; `allocator-api2` adds `AsAllocator`, by
+//! which containers of that ecosystem live in a source; `std` and `critical-section` pass on to `wharf-sync`; `defmt`
 //! formats the public values. All are additive, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -60,6 +61,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(feature = "allocator-api2")]
+mod adapter;
 mod array;
 mod block;
 mod bump;
@@ -74,6 +77,8 @@ mod pool;
 mod slab;
 mod source;
 
+#[cfg(feature = "allocator-api2")]
+pub use adapter::AsAllocator;
 pub use array::{ArrayIntoIter, ArraySlot, BlockArray, InsertError};
 pub use block::Block;
 pub use bump::BumpSource;
