@@ -34,17 +34,33 @@ pub enum SourceError {
         /// Bytes asked for.
         requested: usize,
     },
+    /// More elements than any block could hold, wherever it came from. No source was asked.
+    Overflow {
+        /// Elements that there would have been; `usize::MAX` if they were more than that.
+        count: usize,
+        /// Bytes of each.
+        size: usize,
+    },
+    /// A [`FaultSource`](crate::FaultSource) was told to refuse this request.
+    Injected {
+        /// Bytes asked for.
+        requested: usize,
+        /// The number of the request, counted from one.
+        call: u64,
+    },
 }
 
 impl SourceError {
-    /// Bytes that the refused caller asked for.
+    /// Bytes that the refused caller asked for; `usize::MAX` if they were more than that.
     #[must_use]
     pub const fn requested(&self) -> usize {
         match *self {
             Self::Exhausted { requested, .. }
             | Self::TooLarge { requested, .. }
             | Self::HeapExhausted { requested }
-            | Self::Null { requested } => requested,
+            | Self::Null { requested }
+            | Self::Injected { requested, .. } => requested,
+            Self::Overflow { count, size } => count.saturating_mul(size),
         }
     }
 }
@@ -74,6 +90,12 @@ impl fmt::Display for SourceError {
                     f,
                     "null source refuses everything ({requested} bytes requested)"
                 )
+            }
+            Self::Overflow { count, size } => {
+                write!(f, "no block can hold {count} elements of {size} bytes")
+            }
+            Self::Injected { requested, call } => {
+                write!(f, "request {call}, of {requested} bytes, refused on demand")
             }
         }
     }
@@ -106,8 +128,31 @@ mod tests {
         );
         let null = SourceError::Null { requested: 96 };
         let heap = SourceError::HeapExhausted { requested: 96 };
-        for error in [exhausted, large, null, heap] {
+        assert_eq!(
+            null.to_string(),
+            "null source refuses everything (96 bytes requested)"
+        );
+        assert_eq!(heap.to_string(), "global allocator refused 96 bytes");
+        let injected = SourceError::Injected {
+            requested: 96,
+            call: 3,
+        };
+        assert_eq!(
+            injected.to_string(),
+            "request 3, of 96 bytes, refused on demand"
+        );
+        let overflow = SourceError::Overflow { count: 12, size: 8 };
+        assert_eq!(
+            overflow.to_string(),
+            "no block can hold 12 elements of 8 bytes"
+        );
+        for error in [exhausted, large, null, heap, injected, overflow] {
             assert_eq!(error.requested(), 96);
         }
+        let overflow = SourceError::Overflow {
+            count: usize::MAX / 8 + 2,
+            size: 8,
+        };
+        assert_eq!(overflow.requested(), usize::MAX, "not what it wraps to");
     }
 }

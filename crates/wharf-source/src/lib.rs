@@ -2,15 +2,18 @@
 //!
 //! A [`BlockSource`] vends blocks: so many bytes, so aligned. Where it has none left it says so, and
 //! afterwards it can tell why ([`SourceError`], with the numbers) and how often ([`Census`]). Nothing
-//! here panics, aborts, or turns to another allocator behind the caller's back. A [`Block`] or an
-//! [`Owned`] value goes back to its source when it is dropped.
+//! here panics, aborts, or turns to another allocator behind the caller's back. A [`Block`], an
+//! [`Owned`] value or a [`BlockArray`] goes back to its source when it is dropped.
 //!
 //! | source | memory | to be had |
 //! |---|---|---|
 //! | [`NullSource`] | none: refuses everything | always |
 //! | [`HeapSource`] | the global allocator | feature `alloc` |
+//! | [`BumpSource`] | a slab that the caller lends, given back all at once | always |
 //! | [`PoolSource`] | a slab that the caller lends | always |
 //! | [`StaticPoolSource`] | a slab of its own, in a `static` | always |
+//!
+//! [`FaultSource`] wraps one of them and refuses what it is told to.
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -46,8 +49,9 @@
 //! does nothing. [`empty_block`] is that decision in one place, for sources of your own too.
 //!
 //! # Features
-//! `alloc` adds [`HeapSource`] and the sources behind `Rc` and `Arc`; `std` and `critical-section` pass on
-//! to `wharf-sync`; `defmt` formats the public values. All are additive, and none is on by default.
+//! `alloc` adds [`HeapSource`] and the sources behind `Rc` and `Arc`; `allocator-api2` adds `AsAllocator`, by
+//! which containers of that ecosystem live in a source; `std` and `critical-section` pass on to `wharf-sync`; `defmt`
+//! formats the public values. All are additive, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -57,19 +61,30 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[cfg(feature = "allocator-api2")]
+mod adapter;
+mod array;
 mod block;
+mod bump;
 mod census;
 mod error;
+mod fault;
 #[cfg(feature = "alloc")]
 mod heap;
 mod null;
 mod owned;
 mod pool;
+mod slab;
 mod source;
 
+#[cfg(feature = "allocator-api2")]
+pub use adapter::AsAllocator;
+pub use array::{ArrayIntoIter, ArraySlot, BlockArray, InsertError};
 pub use block::Block;
+pub use bump::BumpSource;
 pub use census::Census;
 pub use error::SourceError;
+pub use fault::FaultSource;
 #[cfg(feature = "alloc")]
 pub use heap::HeapSource;
 pub use null::NullSource;

@@ -4,7 +4,6 @@ mod borrowed;
 mod classes;
 mod fixed;
 mod shape;
-mod slab;
 mod state;
 
 pub use borrowed::PoolSource;

@@ -25,13 +25,15 @@ use crate::{Census, SourceError};
 /// * the block is valid for reads and writes of `layout.size()` bytes and aligned to `layout.align()`;
 /// * it overlaps no other live block, and nobody but its owner touches it;
 /// * moving the handle changes none of this, nor does sending it where it is `Send`: a block may be
-///   released through the same handle on another thread.
+///   released through the same handle on another thread;
+/// * a clone of the handle is a handle to the same source: either may release what the other vended,
+///   and the source does not end before both have.
 ///
 /// A source that keeps its memory inside itself therefore implements the trait for references to it,
 /// as [`StaticPoolSource`](crate::StaticPoolSource) does. No method panics or unwinds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source of memory blocks",
-    note = "the sources of wharf-source are `NullSource`, `HeapSource` (feature `alloc`), `PoolSource` and `&StaticPoolSource`"
+    note = "the sources of wharf-source are `NullSource`, `HeapSource` (feature `alloc`), `BumpSource`, `PoolSource` and `&StaticPoolSource`"
 )]
 pub unsafe trait BlockSource {
     /// A block, or a refusal, which the source counts. The cause is asked for afterwards

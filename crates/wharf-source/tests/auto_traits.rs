@@ -2,7 +2,10 @@
 
 use core::cell::Cell;
 
-use wharf_source::{Block, NullSource, Owned, PoolSource, StaticPoolSource};
+use wharf_source::{
+    ArrayIntoIter, ArraySlot, Block, BlockArray, BumpSource, FaultSource, NullSource, Owned,
+    PoolSource, StaticPoolSource,
+};
 use wharf_sync::Unsync;
 
 const fn send<T: Send>() {}
@@ -46,6 +49,35 @@ const _: () = {
 not!(Sync: Owned<Cell<u8>, NullSource>);
 not!(Send: Owned<*const u8, NullSource>);
 
+// An array, and what it is taken apart into, are what their elements and their handle are.
+const _: () = {
+    send::<BlockArray<Cell<u8>, NullSource>>();
+    sync::<BlockArray<u8, NullSource>>();
+    send::<ArrayIntoIter<Cell<u8>, NullSource>>();
+    sync::<ArrayIntoIter<u8, NullSource>>();
+    send::<ArraySlot<'static, Cell<u8>>>();
+    sync::<ArraySlot<'static, u8>>();
+};
+not!(Send: BlockArray<*const u8, NullSource>, BlockArray<u8, &'static UnsyncPool>);
+not!(Sync: BlockArray<Cell<u8>, NullSource>, BlockArray<u8, &'static UnsyncPool>);
+not!(Send: ArrayIntoIter<*const u8, NullSource>, ArraySlot<'static, *const u8>);
+not!(Sync: ArrayIntoIter<Cell<u8>, NullSource>, ArraySlot<'static, Cell<u8>>);
+
+// A bump source has one context; its upstream may have reasons of its own to stay there.
+type Bump = BumpSource<'static>;
+const _: () = {
+    send::<Bump>();
+    send::<Block<Bump>>();
+};
+not!(Sync: Bump, Block<Bump>);
+not!(Send: Block<&'static Bump>, BlockArray<u8, &'static Bump>);
+not!(Send: BumpSource<'static, &'static UnsyncPool>);
+
+// A faulty source is shared as its policy says, if what it wraps is.
+const _: () = send::<FaultSource<NullSource>>();
+not!(Sync: FaultSource<NullSource>);
+not!(Send: FaultSource<&'static UnsyncPool>);
+
 #[cfg(feature = "critical-section")]
 mod critical {
     use super::*;
@@ -63,7 +95,11 @@ mod critical {
         send::<Block<&'static Static>>();
         sync::<Block<&'static Static>>();
         send::<Owned<u8, &'static Static>>();
+        send::<BlockArray<u8, &'static Static>>();
+        sync::<FaultSource<&'static Static, Critical>>();
     };
+    not!(Sync: FaultSource<&'static UnsyncPool, Critical>);
+    not!(Send: BlockArray<*const u8, &'static Static>);
     not!(Send: Owned<*const u8, &'static Static>);
 }
 

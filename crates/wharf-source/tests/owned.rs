@@ -38,6 +38,10 @@ fn a_block_goes_back_when_it_is_dropped_and_only_then() {
     // SAFETY: the very parts.
     let block = unsafe { Block::from_raw(ptr, layout, source) };
     assert_eq!(block.as_ptr(), ptr);
+    assert_eq!(
+        format!("{block:?}"),
+        format!("Block {{ ptr: {ptr:?}, layout: {layout:?}, source: \"static pool\" }}")
+    );
     drop(block);
     assert_eq!(free(&pool, layout), 8);
     assert_eq!(pool.foreign(), 0);
@@ -100,6 +104,7 @@ fn a_value_is_filled_in_place() {
     assert_eq!(*value, [0, 1, 2, 3]);
     value[3] = 7;
     assert_eq!(format!("{value:?}"), "[0, 1, 2, 7]");
+    assert_eq!(Owned::new(&pool, 3.25).unwrap().to_string(), "3.25");
     assert!(core::ptr::eq(*Owned::source(&value), &raw const pool));
 
     let unfilled = Owned::<Bell<'_>, _>::uninit(&pool).unwrap();

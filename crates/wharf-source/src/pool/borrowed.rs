@@ -9,8 +9,8 @@ use core::ptr::NonNull;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::classes::SizeClass;
-use super::slab::Slab;
 use super::state::PoolState;
+use crate::slab::Slab;
 use crate::{BlockSource, Census, SourceError, empty_block};
 
 /// Blocks from a slab of bytes, recycled by shape.

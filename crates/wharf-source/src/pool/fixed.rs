@@ -16,8 +16,8 @@ use core::ptr::NonNull;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::classes::SizeClass;
-use super::slab::{InlineBytes, Slab};
 use super::state::PoolState;
+use crate::slab::{InlineBytes, Slab};
 use crate::{BlockSource, Census, SourceError, empty_block};
 
 /// A [`PoolSource`](crate::PoolSource) with `BYTES` bytes and room for `CLASSES` shapes inside: for a `static`.

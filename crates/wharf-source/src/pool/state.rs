@@ -21,7 +21,7 @@ use wharf_sync::ConstInit;
 
 use super::classes::{self, SizeClass};
 use super::shape::Shape;
-use super::slab::Slab;
+use crate::slab::Slab;
 use crate::{Census, SourceError};
 
 /// The numbers of a pool.
@@ -78,7 +78,7 @@ impl PoolState {
 
     #[inline]
     fn carve(&self, slab: &Slab<'_>, layout: Layout, shape: Shape) -> Option<NonNull<u8>> {
-        let Some((start, end)) = slab.place(self.carved.get(), shape) else {
+        let Some((start, end)) = slab.place(self.carved.get(), shape.size, shape.align) else {
             self.refuse(layout);
             return None;
         };
@@ -148,7 +148,8 @@ impl PoolState {
     #[cold]
     pub(super) fn refusal(&self, slab: &Slab<'_>, layout: Layout) -> SourceError {
         let requested = layout.size();
-        if slab.place(0, Shape::of(layout)).is_none() {
+        let shape = Shape::of(layout);
+        if slab.place(0, shape.size, shape.align).is_none() {
             return SourceError::TooLarge {
                 requested,
                 capacity: slab.len(),
