@@ -44,6 +44,7 @@ extern crate alloc;
 mod cpu;
 mod descriptor;
 mod engine;
+mod limits;
 mod queue;
 mod stream;
 
@@ -52,6 +53,9 @@ pub use descriptor::{
     Access, Command, Descriptor, DescriptorError, Kernel, KernelFault, Lent, MAX_OPERANDS, Operand,
 };
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
+pub use limits::{
+    CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
+};
 pub use queue::{DescriptorQueue, Job};
 pub use stream::{Stream, StreamId, TooManyStreams};
 pub use wharf_backend::{DeviceAddress, Place, Returned};
