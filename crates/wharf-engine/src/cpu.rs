@@ -52,19 +52,6 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
     }
 }
 
-/// A submission whose number its submitter does not know yet. If a kernel panics through `submit` it never
-/// will, and nobody could free the slot.
-struct Unknown<'e, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
-    queue: &'e DescriptorQueue<P, C, SLOTS>,
-    sequence: Sequence,
-}
-
-impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Unknown<'_, P, C, SLOTS> {
-    fn drop(&mut self) {
-        self.queue.detach(self.sequence);
-    }
-}
-
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for CpuEngine<P, C, SLOTS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CpuEngine")
@@ -98,12 +85,9 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
             return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
         }
         let sequence = self.queue.push(descriptor, cargo)?;
-        let number = Unknown {
-            queue: &self.queue,
-            sequence,
-        };
+        let unknown = self.queue.withdrawn_on_unwind(sequence);
         self.drive();
-        core::mem::forget(number);
+        core::mem::forget(unknown);
         Ok(sequence)
     }
 

@@ -43,6 +43,7 @@ extern crate alloc;
 
 mod cpu;
 mod descriptor;
+mod doorbell;
 mod engine;
 mod limits;
 mod queue;
@@ -52,10 +53,11 @@ pub use cpu::{CpuEngine, run_on_host};
 pub use descriptor::{
     Access, Command, Descriptor, DescriptorError, Kernel, KernelFault, Lent, MAX_OPERANDS, Operand,
 };
+pub use doorbell::{Barrier, DataBarrier, Doorbell};
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
 pub use limits::{
     CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
 };
-pub use queue::{DescriptorQueue, Job};
+pub use queue::{DescriptorQueue, Job, QueueState};
 pub use stream::{Stream, StreamId, TooManyStreams};
 pub use wharf_backend::{DeviceAddress, Place, Returned};
