@@ -49,7 +49,7 @@ mod limits;
 mod queue;
 mod stream;
 
-pub use cpu::{CpuEngine, run_on_host};
+pub use cpu::{CpuEngine, StaticCpuEngine, run_on_host};
 pub use descriptor::{
     Access, Command, Descriptor, DescriptorError, Kernel, KernelFault, Lent, MAX_OPERANDS, Operand,
 };
@@ -59,5 +59,5 @@ pub use limits::{
     CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
 };
 pub use queue::{DescriptorQueue, Job, QueueState};
-pub use stream::{Stream, StreamId, TooManyStreams};
+pub use stream::{Stream, StreamCell, StreamId, TooManyStreams};
 pub use wharf_backend::{DeviceAddress, Place, Returned};
