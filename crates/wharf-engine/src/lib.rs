@@ -45,6 +45,8 @@ mod cpu;
 mod descriptor;
 mod doorbell;
 mod engine;
+mod freight;
+mod front;
 mod limits;
 mod queue;
 mod stream;
@@ -55,6 +57,8 @@ pub use descriptor::{
 };
 pub use doorbell::{Barrier, DataBarrier, Doorbell};
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
+pub use freight::{Freight, Manifest, Operands};
+pub use front::{Completes, EngineExt, RunError, ShipError, Transfer, Unfinished};
 pub use limits::{
     CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
 };
