@@ -115,11 +115,7 @@ pub trait EngineExt: Engine {
     ///
     /// # Errors
     /// The operands do not fit the command, or the engine does not take them; the cargo comes back.
-    fn ship(
-        &self,
-        command: Command,
-        mut cargo: Self::Cargo,
-    ) -> Result<Transfer<'_, Self>, Returned<Self::Cargo, ShipError>>
+    fn ship(&self, command: Command, mut cargo: Self::Cargo) -> Shipped<'_, Self, Self::Cargo>
     where
         Self::Cargo: Manifest + 'static,
     {
@@ -151,7 +147,7 @@ pub trait EngineExt: Engine {
         &self,
         source: SegmentMut<A>,
         destination: SegmentMut<B>,
-    ) -> Result<Transfer<'_, Self>, Returned<(SegmentMut<A>, SegmentMut<B>), ShipError>>
+    ) -> Shipped<'_, Self, (SegmentMut<A>, SegmentMut<B>)>
     where
         A: BackendRef + 'static,
         B: BackendRef + 'static,
@@ -172,11 +168,7 @@ pub trait EngineExt: Engine {
     ///
     /// # Errors
     /// As of [`ship`](Self::ship); the segment comes back.
-    fn fill<R>(
-        &self,
-        segment: SegmentMut<R>,
-        byte: u8,
-    ) -> Result<Transfer<'_, Self>, Returned<SegmentMut<R>, ShipError>>
+    fn fill<R>(&self, segment: SegmentMut<R>, byte: u8) -> Shipped<'_, Self, SegmentMut<R>>
     where
         R: BackendRef + 'static,
         Self: Engine<Cargo = Freight<R>>,
@@ -466,6 +458,9 @@ impl fmt::Display for Unfinished {
 }
 
 impl core::error::Error for Unfinished {}
+
+/// What became of a submission of `C`: under way, or back.
+pub type Shipped<'e, E, C> = Result<Transfer<'e, E>, Returned<C, ShipError>>;
 
 /// Why segments were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

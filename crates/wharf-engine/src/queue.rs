@@ -42,17 +42,37 @@ pub struct QueueState<C, const SLOTS: usize> {
 
 struct Slot<C> {
     stage: Cell<Stage>,
-    held: Cell<Held<C>>,
+    /// From [`Stage::Queued`] on, until somebody takes it to run.
+    waiting: Held<(Descriptor, C)>,
+    /// In [`Stage::Done`].
+    done: Held<Completion<C>>,
 }
 
-/// What a slot holds. The numbers make an empty one zero bytes, which a niche in `C` would not.
+/// Holds a value or nothing.
+struct Held<T>(Cell<Perhaps<T>>);
+
+/// An option that is zero bytes when it is empty: the numbers see to that, where a niche in `T` would not.
 #[repr(u8)]
-enum Held<C> {
+enum Perhaps<T> {
     Nothing = 0,
-    /// From [`Stage::Queued`] on, until somebody takes it to run.
-    Waiting(Descriptor, C) = 1,
-    /// In [`Stage::Done`].
-    Done(Completion<C>) = 2,
+    Something(T) = 1,
+}
+
+impl<T> Held<T> {
+    const fn nothing() -> Self {
+        Self(Cell::new(Perhaps::Nothing))
+    }
+
+    fn set(&self, value: T) {
+        self.0.set(Perhaps::Something(value));
+    }
+
+    fn take(&self) -> Option<T> {
+        match self.0.replace(Perhaps::Nothing) {
+            Perhaps::Nothing => None,
+            Perhaps::Something(value) => Some(value),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,35 +85,18 @@ enum Stage {
 }
 
 impl<C> Slot<C> {
-    const FREE: Self = Self {
-        stage: Cell::new(Stage::Free),
-        held: Cell::new(Held::Nothing),
-    };
-
-    fn take_waiting(&self) -> Option<(Descriptor, C)> {
-        match self.held.replace(Held::Nothing) {
-            Held::Waiting(descriptor, cargo) => Some((descriptor, cargo)),
-            other => {
-                self.held.set(other);
-                None
-            }
-        }
-    }
-
-    fn take_done(&self) -> Option<Completion<C>> {
-        match self.held.replace(Held::Nothing) {
-            Held::Done(completion) => Some(completion),
-            other => {
-                self.held.set(other);
-                None
-            }
+    const fn free() -> Self {
+        Self {
+            stage: Cell::new(Stage::Free),
+            waiting: Held::nothing(),
+            done: Held::nothing(),
         }
     }
 }
 
 impl<C, const SLOTS: usize> ConstInit for QueueState<C, SLOTS> {
     const INIT: Self = Self {
-        slots: [const { Slot::FREE }; SLOTS],
+        slots: [const { Slot::free() }; SLOTS],
         last: Cell::new(0),
         running: Cell::new(false),
         closed: Cell::new(false),
@@ -193,7 +196,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             };
             let sequence = state.last.get() + 1;
             state.last.set(sequence);
-            slot.held.set(Held::Waiting(descriptor, cargo));
+            slot.waiting.set((descriptor, cargo));
             slot.stage.set(Stage::Queued {
                 sequence,
                 detached: false,
@@ -226,7 +229,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 return None;
             }
             let (index, slot, sequence, detached) = state.first()?;
-            let (descriptor, cargo) = slot.take_waiting()?;
+            let (descriptor, cargo) = slot.waiting.take()?;
             state.running.set(true);
             slot.stage.set(Stage::Running { sequence, detached });
             Some(Job {
@@ -262,7 +265,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             };
             let was_full = state.in_use() == SLOTS;
             slot.stage.set(Stage::Free);
-            (Poll::Ready(slot.take_done()), was_full)
+            (Poll::Ready(slot.done.take()), was_full)
         });
         if was_full {
             self.completed.notify();
@@ -292,7 +295,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 }
                 Stage::Done { .. } => {
                     slot.stage.set(Stage::Free);
-                    slot.take_done()
+                    slot.done.take()
                 }
             }
         });
@@ -309,7 +312,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             let Stage::Queued { sequence, detached } = slot.stage.get() else {
                 return None;
             };
-            let (_, cargo) = slot.take_waiting()?;
+            let (_, cargo) = slot.waiting.take()?;
             // Marked as running while its cargo lands outside of the lock.
             slot.stage.set(Stage::Running { sequence, detached });
             let index = state
@@ -329,7 +332,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         loop {
             let taken = self.state.with(|state| {
                 let (index, slot, sequence, detached) = state.first()?;
-                let (_, cargo) = slot.take_waiting()?;
+                let (_, cargo) = slot.waiting.take()?;
                 slot.stage.set(Stage::Running { sequence, detached });
                 Some((index, cargo))
             });
@@ -390,7 +393,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                     sequence,
                     detached: false,
                 } => {
-                    slot.held.set(Held::Done(completion));
+                    slot.done.set(completion);
                     slot.stage.set(Stage::Done { sequence });
                     None
                 }
