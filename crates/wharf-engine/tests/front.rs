@@ -251,7 +251,7 @@ fn an_engine_with_limits_says_which_operand_it_cannot_cut() {
         "operand 0: 2 elements needed, a transfer has at most 1"
     );
     drop(refused);
-    assert_eq!((&engine).limits(), engine.limits);
+    assert_eq!(Engine::limits(&&engine), engine.limits);
     let taken = engine.copy(alloc(4), alloc(4)).unwrap();
     assert!(engine.step());
     assert!(taken.wait(&NoClock, None).unwrap().is_ok());

@@ -404,28 +404,30 @@ fn legal(rules: &Rules, start: u64, len: u64) -> bool {
     let last = u128::from(start) + u128::from(len) - 1;
     len <= rules.max_bytes
         && last < 1 << rules.address_bits
-        && start % rules.alignment == 0
-        && len % rules.alignment == 0
-        && rules
-            .boundary
-            .is_none_or(|boundary| start / boundary == (last as u64) / boundary)
+        && start.is_multiple_of(rules.alignment)
+        && len.is_multiple_of(rules.alignment)
+        && rules.boundary.is_none_or(|boundary| {
+            let boundary = u128::from(boundary);
+            u128::from(start) / boundary == last / boundary
+        })
 }
 
 /// The fewest elements that `ends` admit, by trying all; `None` if there are none.
 fn fewest(ends: &[(u64, Rules)], len: u64) -> Option<usize> {
+    let fits = |begin: usize, end: usize| {
+        ends.iter()
+            .all(|(start, rules)| legal(rules, start + begin as u64, (end - begin) as u64))
+    };
     // `best[n]`: how many for the first `n` bytes.
     let mut best = vec![Some(0)];
-    for end in 1..=len {
+    for end in 1..=usize::try_from(len).unwrap() {
         let reached = (0..end)
-            .filter(|&begin| {
-                ends.iter()
-                    .all(|(start, rules)| legal(rules, start + begin, end - begin))
-            })
-            .filter_map(|begin| best[begin as usize].map(|count: usize| count + 1))
+            .filter(|&begin| fits(begin, end))
+            .filter_map(|begin| best[begin].map(|count: usize| count + 1))
             .min();
         best.push(reached);
     }
-    best[len as usize]
+    best.pop().unwrap()
 }
 
 fn some_rules() -> impl Strategy<Value = Rules> {
