@@ -8,11 +8,13 @@ use core::task::{Poll, Waker};
 
 use heapless::Vec;
 use wharf_backend::{Place, Returned};
-use wharf_sync::{Event, SyncPolicy};
+use wharf_sync::{ConstInit, Event, SyncPolicy};
 
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+use crate::TooManyStreams;
 use crate::{
     Access, Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Lent,
-    MAX_OPERANDS, Sequence, Stream, StreamId, SubmitError,
+    MAX_OPERANDS, QueueState, Sequence, Stream, StreamCell, StreamId, SubmitError,
 };
 
 /// Runs descriptors inline, on the context that submits: no thread, no heap, no hardware.
@@ -21,9 +23,12 @@ use crate::{
 /// run by whoever is running, when the present one is done.
 ///
 /// Reaches host memory only.
+///
+/// For a `static` see [`StaticCpuEngine`].
 pub struct CpuEngine<P: SyncPolicy, C: Cargo, const SLOTS: usize = 8> {
     queue: DescriptorQueue<P, C, SLOTS>,
-    stream: Stream,
+    /// Filled before anybody outside of this module sees the engine.
+    stream: StreamCell<P>,
 }
 
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
@@ -32,7 +37,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
     pub fn new(stream: Stream) -> Self {
         Self {
             queue: DescriptorQueue::new(),
-            stream,
+            stream: StreamCell::holding(stream),
         }
     }
 
@@ -53,6 +58,11 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
     pub fn in_use(&self) -> usize {
         self.queue.in_use()
     }
+
+    /// Slots whose work is not over: queued or running.
+    pub fn in_flight(&self) -> usize {
+        self.queue.in_flight()
+    }
 }
 
 /// Somebody who runs the queue. Dropped only when he unwinds: what is queued then, and
@@ -67,25 +77,72 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Leaving<'_, P, C, SLO
     }
 }
 
-/// A submission whose number its submitter does not know yet. If a kernel panics through `submit` it never
-/// will, and nobody could free the slot.
-struct Unknown<'e, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
-    queue: &'e DescriptorQueue<P, C, SLOTS>,
-    sequence: Sequence,
+/// A [`CpuEngine`] for a `static`: a constant, all zero bytes, without start-up code.
+///
+/// A stream is claimed while the program runs, so the engine must be got out first; that is why nobody can submit to one
+/// that has none.
+///
+/// ```
+/// use wharf_engine::{Engine, StaticCpuEngine};
+/// use wharf_sync::Blocking; // in firmware: `Critical`
+///
+/// static ENGINE: StaticCpuEngine<Blocking, (), 4> = StaticCpuEngine::new();
+///
+/// let engine = ENGINE.get()?;
+/// assert!(engine.stream().get() > 0);
+/// assert_eq!(ENGINE.get()?.stream(), engine.stream());
+/// # Ok::<(), wharf_engine::TooManyStreams>(())
+/// ```
+#[derive(Debug)]
+pub struct StaticCpuEngine<P: SyncPolicy, C: Cargo, const SLOTS: usize = 8>(CpuEngine<P, C, SLOTS>);
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> StaticCpuEngine<P, C, SLOTS> {
+    /// An engine that has no stream yet.
+    #[must_use]
+    pub const fn new() -> Self
+    where
+        P::Lock<QueueState<C, SLOTS>>: ConstInit,
+        P::Event: ConstInit,
+        P::Word: ConstInit,
+    {
+        Self(CpuEngine {
+            queue: DescriptorQueue::empty(),
+            stream: StreamCell::empty(),
+        })
+    }
+
+    /// The engine. The first call claims its stream.
+    ///
+    /// # Errors
+    /// It has none, and all are claimed.
+    #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+    pub fn get(&self) -> Result<&CpuEngine<P, C, SLOTS>, TooManyStreams> {
+        self.0.stream.claim()?;
+        Ok(&self.0)
+    }
+
+    /// The engine, as `stream` if it has none yet.
+    pub fn get_as(&self, stream: Stream) -> &CpuEngine<P, C, SLOTS> {
+        self.0.stream.put(stream);
+        &self.0
+    }
 }
 
-impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Unknown<'_, P, C, SLOTS> {
-    fn drop(&mut self) {
-        // First, so that its operands are let go of before the submitter's frames are.
-        self.queue.abort(self.sequence);
-        self.queue.detach(self.sequence);
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Default for StaticCpuEngine<P, C, SLOTS>
+where
+    P::Lock<QueueState<C, SLOTS>>: ConstInit,
+    P::Event: ConstInit,
+    P::Word: ConstInit,
+{
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for CpuEngine<P, C, SLOTS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CpuEngine")
-            .field("stream", &self.stream.id())
+            .field("stream", &self.stream.get())
             .field("queue", &self.queue)
             .finish()
     }
@@ -98,7 +155,8 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
     type Cargo = C;
 
     fn stream(&self) -> StreamId {
-        self.stream.id()
+        // There is one, by the invariant of the field.
+        self.stream.get().unwrap_or(StreamId::LOWEST)
     }
 
     unsafe fn submit(
@@ -115,12 +173,9 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
             return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
         }
         let sequence = self.queue.push(descriptor, cargo)?;
-        let number = Unknown {
-            queue: &self.queue,
-            sequence,
-        };
+        let unknown = self.queue.withdrawn_on_unwind(sequence);
         self.drive();
-        core::mem::forget(number);
+        core::mem::forget(unknown);
         Ok(sequence)
     }
 

@@ -3,7 +3,9 @@
 use core::fmt;
 
 use heapless::Vec;
-use wharf_backend::Place;
+use wharf_backend::{DeviceAddress, Place};
+
+use crate::{Extent, Limits, SubmitError};
 
 /// The most operands of one descriptor.
 pub const MAX_OPERANDS: usize = 8;
@@ -50,6 +52,16 @@ impl Operand {
         }
     }
 
+    /// The range of addresses, as a device sees it that has host memory where the CPU has it.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        let start = match self.place {
+            Place::Host(base) => DeviceAddress::new(base.addr().get() as u64),
+            Place::Device(base) => base,
+        };
+        Extent::new(start, self.len as u64)
+    }
+
     /// First and one-past-last address, saturating at the end of the space; `None` if empty.
     fn span(&self) -> Option<(bool, u64, u64)> {
         let (host, start) = match self.place {
@@ -81,8 +93,11 @@ pub enum Lent<'a> {
 /// A computation on operands, in the order in which they were submitted. It runs where the engine
 /// runs: on a worker thread, in an interrupt, or inline.
 ///
-/// A plain function on purpose: it captures nothing, so nothing can dangle. What it needs is an operand. It must not wait for
-/// the tensors of its own launch: on an inline engine it would wait for itself.
+/// A plain function on purpose: it captures nothing, so nothing can dangle. What it needs is an operand.
+///
+/// A kernel must not wait for what comes after it: not for a submission to its own engine, which runs when the kernel has
+/// returned, and not for access to a tensor of its own launch, which is given back then. On an engine that runs inline
+/// it would wait for itself.
 pub type Kernel = fn(&mut [Lent<'_>]) -> Result<(), KernelFault>;
 
 /// A kernel's own reason to give up; the number is the kernel's.
@@ -156,6 +171,19 @@ impl Descriptor {
         }
     }
 
+    /// Whether an engine with these limits can cut every operand, for the beginning of its `submit`.
+    ///
+    /// # Errors
+    /// The first operand that it cannot, and why.
+    pub fn check(&self, limits: &Limits) -> Result<(), SubmitError> {
+        for (operand, one) in self.operands.iter().enumerate() {
+            limits
+                .split(one.extent())
+                .map_err(|error| SubmitError::Limits { operand, error })?;
+        }
+        Ok(())
+    }
+
     /// What to do.
     #[must_use]
     pub const fn command(&self) -> Command {
@@ -223,7 +251,6 @@ impl core::error::Error for DescriptorError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf_backend::DeviceAddress;
 
     fn at(address: u64, len: usize, access: Access) -> Operand {
         Operand {

@@ -7,14 +7,20 @@ use core::task::{Poll, Waker};
 use wharf_backend::{BackendRef, Returned, SegmentMut, State};
 use wharf_sync::SyncPolicy;
 
-use crate::{Descriptor, KernelFault, StreamId};
+use crate::{Descriptor, KernelFault, Limits, SplitError, StreamId};
 
 /// The number of a submission on its engine: ascending from one, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Sequence(pub(crate) u64);
+pub struct Sequence(u64);
 
 impl Sequence {
+    /// For engines that count by themselves: the submission with this number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
@@ -40,6 +46,20 @@ pub trait Cargo {
 
 impl Cargo for () {}
 impl<R: BackendRef, S: State> Cargo for SegmentMut<R, S> {}
+impl<C: Cargo> Cargo for Option<C> {
+    fn landed(&mut self, outcome: Result<(), Fault>) {
+        if let Some(cargo) = self {
+            cargo.landed(outcome);
+        }
+    }
+}
+impl<C: Cargo, const N: usize> Cargo for [C; N] {
+    fn landed(&mut self, outcome: Result<(), Fault>) {
+        for cargo in self {
+            cargo.landed(outcome);
+        }
+    }
+}
 impl<A: Cargo, B: Cargo> Cargo for (A, B) {
     fn landed(&mut self, outcome: Result<(), Fault>) {
         self.0.landed(outcome);
@@ -56,6 +76,9 @@ pub type Completion<C> = Result<C, Returned<C, Fault>>;
 /// * The engine touches exactly the operands of a descriptor, each as its access says, between
 ///   `submit` and the cargo's `landed`, and nothing after.
 /// * It keeps the cargo until then, whatever happens to the caller.
+/// * It touches nothing of a descriptor that [`submit`](Self::submit) refuses; and of one through whose `submit` a panic goes,
+///   nothing any more when it does: it was not taken, or has landed.
+/// * [`poll`](Self::poll) answers `Ready` for a submission only when its cargo has landed, also if it was detached.
 /// * Descriptors run one at a time, in the order of submission, and no other engine has its [`stream`](Self::stream).
 pub unsafe trait Engine {
     /// How its queue is protected, and how waits for it sleep.
@@ -65,6 +88,12 @@ pub unsafe trait Engine {
 
     /// The stream that its descriptors belong to.
     fn stream(&self) -> StreamId;
+
+    /// What its hardware can address. Drivers cut operands by it (see [`Limits::split`]), and refuse those that cannot be cut
+    /// with [`SubmitError::Limits`].
+    fn limits(&self) -> Limits {
+        Limits::NONE
+    }
 
     /// Hands a descriptor over. Does not wait.
     ///
@@ -110,6 +139,9 @@ macro_rules! pass_on {
     type Cargo = E::Cargo;
     fn stream(&self) -> StreamId {
         (**self).stream()
+    }
+    fn limits(&self) -> Limits {
+        (**self).limits()
     }
     unsafe fn submit(
         &self,
@@ -161,6 +193,13 @@ pub enum SubmitError {
         /// Its index.
         operand: usize,
     },
+    /// The engine's limits do not admit this operand.
+    Limits {
+        /// Its index.
+        operand: usize,
+        /// What it cannot do.
+        error: SplitError,
+    },
 }
 
 impl fmt::Display for SubmitError {
@@ -174,6 +213,7 @@ impl fmt::Display for SubmitError {
                     "operand {operand} is in memory that the engine does not reach"
                 )
             }
+            Self::Limits { operand, error } => write!(f, "operand {operand}: {error}"),
         }
     }
 }

@@ -44,15 +44,25 @@ extern crate alloc;
 
 mod cpu;
 mod descriptor;
+mod doorbell;
 mod engine;
+mod freight;
+mod front;
+mod limits;
 mod queue;
 mod stream;
 
-pub use cpu::{CpuEngine, run_on_host};
+pub use cpu::{CpuEngine, StaticCpuEngine, run_on_host};
 pub use descriptor::{
     Access, Command, Descriptor, DescriptorError, Kernel, KernelFault, Lent, MAX_OPERANDS, Operand,
 };
+pub use doorbell::{Barrier, DataBarrier, Doorbell};
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
-pub use queue::{DescriptorQueue, Job};
-pub use stream::{Stream, StreamId, TooManyStreams};
+pub use freight::{Freight, Manifest, Operands};
+pub use front::{Completes, EngineExt, RunError, ShipError, Shipped, Transfer, Unfinished};
+pub use limits::{
+    CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
+};
+pub use queue::{DescriptorQueue, Job, QueueState};
+pub use stream::{Stream, StreamCell, StreamId, TooManyStreams};
 pub use wharf_backend::{DeviceAddress, Place, Returned};

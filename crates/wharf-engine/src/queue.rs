@@ -7,7 +7,7 @@ use core::fmt;
 use core::task::{Poll, Waker};
 
 use wharf_backend::Returned;
-use wharf_sync::{Event, Lock, SyncPolicy};
+use wharf_sync::{ConstInit, Event, Lock, NoClock, SyncPolicy, Wake};
 
 use crate::{Cargo, Completion, Descriptor, Fault, Sequence, SubmitError};
 
@@ -15,14 +15,25 @@ use crate::{Cargo, Completion, Descriptor, Fault, Sequence, SubmitError};
 ///
 /// Many may submit and poll; one at a time runs. A slot is taken from `submit` until its completion is polled or, if
 /// detached, until it has landed.
+///
+/// It lies in `.bss` as a `static`, and costs no start-up code:
+///
+/// ```
+/// use wharf_engine::DescriptorQueue;
+/// use wharf_sync::Unsync;
+///
+/// const QUEUE: DescriptorQueue<Unsync, (), 4> = DescriptorQueue::empty();
+/// assert_eq!(QUEUE.in_use(), 0);
+/// ```
 pub struct DescriptorQueue<P: SyncPolicy, C: Cargo, const SLOTS: usize> {
-    state: P::Lock<State<C, SLOTS>>,
+    state: P::Lock<QueueState<C, SLOTS>>,
     completed: P::Event,
     submitted: P::Event,
 }
 
-/// What the lock guards. Cells, because sections may nest.
-struct State<C, const SLOTS: usize> {
+/// The part of a queue that its lock guards. Opaque; public because the bounds of a `const` queue name it.
+// Cells, because sections may nest. All zero bytes while nothing is queued, but for those without a meaning.
+pub struct QueueState<C, const SLOTS: usize> {
     slots: [Slot<C>; SLOTS],
     last: Cell<u64>,
     running: Cell<bool>,
@@ -31,31 +42,98 @@ struct State<C, const SLOTS: usize> {
 
 struct Slot<C> {
     stage: Cell<Stage>,
-    waiting: Cell<Option<(Descriptor, C)>>,
-    done: Cell<Option<Completion<C>>>,
+    /// From [`Stage::Queued`] on, until somebody takes it to run.
+    waiting: Held<(Descriptor, C)>,
+    /// In [`Stage::Done`].
+    done: Held<Completion<C>>,
+}
+
+/// Holds a value or nothing.
+struct Held<T>(Cell<Perhaps<T>>);
+
+/// An option that is zero bytes when it is empty: the numbers see to that, where a niche in `T` would not.
+#[repr(u8)]
+enum Perhaps<T> {
+    Nothing = 0,
+    Something(T) = 1,
+}
+
+impl<T> Held<T> {
+    const fn nothing() -> Self {
+        Self(Cell::new(Perhaps::Nothing))
+    }
+
+    fn set(&self, value: T) {
+        self.0.set(Perhaps::Something(value));
+    }
+
+    fn take(&self) -> Option<T> {
+        match self.0.replace(Perhaps::Nothing) {
+            Perhaps::Nothing => None,
+            Perhaps::Something(value) => Some(value),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 enum Stage {
-    Free,
-    Queued { sequence: u64, detached: bool },
-    Running { sequence: u64, detached: bool },
-    Done { sequence: u64 },
+    Free = 0,
+    Queued { sequence: u64, detached: bool } = 1,
+    Running { sequence: u64, detached: bool } = 2,
+    Done { sequence: u64 } = 3,
 }
 
-impl<C, const SLOTS: usize> State<C, SLOTS> {
+impl<C> Slot<C> {
+    const fn free() -> Self {
+        Self {
+            stage: Cell::new(Stage::Free),
+            waiting: Held::nothing(),
+            done: Held::nothing(),
+        }
+    }
+}
+
+impl<C, const SLOTS: usize> ConstInit for QueueState<C, SLOTS> {
+    const INIT: Self = Self {
+        slots: [const { Slot::free() }; SLOTS],
+        last: Cell::new(0),
+        running: Cell::new(false),
+        closed: Cell::new(false),
+    };
+}
+
+impl<C, const SLOTS: usize> fmt::Debug for QueueState<C, SLOTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueState")
+            .field("in_use", &self.in_use())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C, const SLOTS: usize> QueueState<C, SLOTS> {
     fn find(&self, wanted: Sequence) -> Option<&Slot<C>> {
         self.slots.iter().find(|slot| match slot.stage.get() {
             Stage::Free => false,
             Stage::Queued { sequence, .. }
             | Stage::Running { sequence, .. }
-            | Stage::Done { sequence } => sequence == wanted.0,
+            | Stage::Done { sequence } => sequence == wanted.get(),
         })
     }
 
     fn in_use(&self) -> usize {
         let used = |slot: &&Slot<C>| slot.stage.get() != Stage::Free;
         self.slots.iter().filter(used).count()
+    }
+
+    fn in_flight(&self) -> usize {
+        let flies = |slot: &&Slot<C>| {
+            matches!(
+                slot.stage.get(),
+                Stage::Queued { .. } | Stage::Running { .. }
+            )
+        };
+        self.slots.iter().filter(flies).count()
     }
 
     /// The queued slot that was submitted first.
@@ -79,27 +157,33 @@ impl<C, const SLOTS: usize> State<C, SLOTS> {
 }
 
 impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
-    /// An empty queue.
+    /// An empty queue. Where a `const` is needed, see [`empty`](Self::empty).
     #[must_use]
     pub fn new() -> Self {
         const { assert!(SLOTS > 0, "a queue has at least one slot") };
         Self {
-            state: Lock::new(State {
-                slots: core::array::from_fn(|_| Slot {
-                    stage: Cell::new(Stage::Free),
-                    waiting: Cell::new(None),
-                    done: Cell::new(None),
-                }),
-                last: Cell::new(0),
-                running: Cell::new(false),
-                closed: Cell::new(false),
-            }),
+            state: Lock::new(ConstInit::INIT),
             completed: P::Event::new(),
             submitted: P::Event::new(),
         }
     }
 
-    /// Queues a descriptor.
+    /// An empty queue, for a `static`.
+    #[must_use]
+    pub const fn empty() -> Self
+    where
+        P::Lock<QueueState<C, SLOTS>>: ConstInit,
+        P::Event: ConstInit,
+    {
+        const { assert!(SLOTS > 0, "a queue has at least one slot") };
+        Self {
+            state: ConstInit::INIT,
+            completed: ConstInit::INIT,
+            submitted: ConstInit::INIT,
+        }
+    }
+
+    /// Queues a descriptor. If a waker panics that is told of it, the descriptor is taken back before the panic goes on.
     ///
     /// # Errors
     /// Every slot is in use, or the queue is closed; the cargo comes back.
@@ -119,17 +203,30 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             };
             let sequence = state.last.get() + 1;
             state.last.set(sequence);
-            slot.waiting.set(Some((descriptor, cargo)));
+            slot.waiting.set((descriptor, cargo));
             slot.stage.set(Stage::Queued {
                 sequence,
                 detached: false,
             });
-            Ok(Sequence(sequence))
+            Ok(Sequence::new(sequence))
         });
-        if pushed.is_ok() {
+        if let Ok(sequence) = pushed {
+            let unknown = self.withdrawn_on_unwind(sequence);
             self.submitted.notify();
+            core::mem::forget(unknown);
         }
         pushed
+    }
+
+    /// Guards a submission whose number its submitter does not know yet.
+    pub(crate) const fn withdrawn_on_unwind(
+        &self,
+        sequence: Sequence,
+    ) -> Withdraw<'_, P, C, SLOTS> {
+        Withdraw {
+            queue: self,
+            sequence,
+        }
     }
 
     /// Takes the next descriptor to run, unless another one is running: then whoever runs that takes the next.
@@ -265,7 +362,12 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
 
     /// Slots in use: queued, running, or finished and not asked for.
     pub fn in_use(&self) -> usize {
-        self.state.with(State::in_use)
+        self.state.with(QueueState::in_use)
+    }
+
+    /// Slots whose work is not over: queued or running. The others of [`in_use`](Self::in_use) wait to be asked for.
+    pub fn in_flight(&self) -> usize {
+        self.state.with(QueueState::in_flight)
     }
 
     /// Happens with every completion and whenever a full queue has room again.
@@ -303,7 +405,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                     sequence,
                     detached: false,
                 } => {
-                    slot.done.set(Some(completion));
+                    slot.done.set(completion);
                     slot.stage.set(Stage::Done { sequence });
                     None
                 }
@@ -315,6 +417,33 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         });
         drop(unwanted);
         self.completed.notify();
+    }
+}
+
+/// A submission whose number its submitter does not know yet. If a panic goes through `submit` it never will: nobody could
+/// free the slot, and nobody could say when the operands are free again. So it is taken back, and if it runs already its end
+/// is waited for.
+pub(crate) struct Withdraw<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
+    queue: &'q DescriptorQueue<P, C, SLOTS>,
+    sequence: Sequence,
+}
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Withdraw<'_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        let Self { queue, sequence } = *self;
+        queue.abort(sequence);
+        queue.detach(sequence);
+        loop {
+            let seen = queue.completed.epoch();
+            // Pending while it runs, and nothing once it has landed.
+            if queue.poll(sequence, None).is_ready() {
+                return;
+            }
+            if queue.completed.wait(seen, &NoClock, None) == Wake::Never {
+                // A second panic, which ends the program: whoever runs it is below us on this very stack, or never ends.
+                panic!("a submission that runs cannot be taken back");
+            }
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use wharf_sync::{ConstInit, SyncPolicy, Word};
+
 /// Identifies a stream: descriptors of one stream run one at a time, in the order of submission.
 ///
 /// The fence of a storage lets device accesses of one stream overlap (the second starts when the first
@@ -13,6 +15,8 @@ pub struct StreamId(u8);
 impl StreamId {
     /// The highest number. Six bits, because the id is part of a 32-bit state word.
     pub const MAX: u8 = 63;
+
+    pub(crate) const LOWEST: Self = Self(1);
 
     /// The number, from 1 to [`MAX`](Self::MAX).
     #[must_use]
@@ -26,10 +30,6 @@ impl StreamId {
 pub struct Stream {
     id: StreamId,
     /// Whether to give it back to the registry, where there is one.
-    #[cfg_attr(
-        not(any(target_has_atomic = "32", feature = "critical-section")),
-        expect(dead_code, reason = "without read-modify-writes there is no registry")
-    )]
     claimed: bool,
 }
 
@@ -59,6 +59,107 @@ impl Stream {
             id: StreamId(number),
             claimed: false,
         })
+    }
+}
+
+/// A place for a [`Stream`] in an engine that exists before the program runs: empty in the `static`, filled once, and read ever
+/// after. Dropping it drops the stream.
+///
+/// ```
+/// use wharf_engine::{Stream, StreamCell};
+/// use wharf_sync::Unsync;
+///
+/// const CELL: StreamCell<Unsync> = StreamCell::empty();
+/// let cell = CELL;
+/// assert_eq!(cell.get(), None);
+/// let id = cell.put(Stream::claim()?);
+/// assert_eq!(cell.get(), Some(id));
+/// # Ok::<(), wharf_engine::TooManyStreams>(())
+/// ```
+pub struct StreamCell<P: SyncPolicy>(P::Word);
+
+/// In the word of a cell: the stream is the registry's. The number is below.
+const CLAIMED: u32 = 1 << 8;
+
+impl<P: SyncPolicy> StreamCell<P> {
+    /// A cell without a stream.
+    #[must_use]
+    pub const fn empty() -> Self
+    where
+        P::Word: ConstInit,
+    {
+        Self(ConstInit::INIT)
+    }
+
+    /// A cell with a stream.
+    #[must_use]
+    pub fn holding(stream: Stream) -> Self {
+        let word = stream.word();
+        core::mem::forget(stream);
+        Self(P::Word::new(word))
+    }
+
+    /// The stream in it, if there is one.
+    pub fn get(&self) -> Option<StreamId> {
+        stream_in(self.0.load()).map(|(id, _)| id)
+    }
+
+    /// Puts a stream in, and says which one is there: if there was one already, `stream` is dropped.
+    pub fn put(&self, stream: Stream) -> StreamId {
+        let word = stream.word();
+        let put = self.0.update(|there| (there == 0).then_some(word));
+        match put.map_err(stream_in) {
+            Err(Some((id, _))) => id,
+            // It was empty.
+            _ => {
+                let id = stream.id;
+                core::mem::forget(stream);
+                id
+            }
+        }
+    }
+
+    /// The stream in it; claims one if it is empty.
+    ///
+    /// # Errors
+    /// It is empty, and all are claimed.
+    #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+    pub fn claim(&self) -> Result<StreamId, TooManyStreams> {
+        if let Some(id) = self.get() {
+            return Ok(id);
+        }
+        match Stream::claim() {
+            Ok(stream) => Ok(self.put(stream)),
+            // Perhaps another context put the last one in here.
+            Err(none) => self.get().ok_or(none),
+        }
+    }
+}
+
+/// The stream that the word of a cell stands for, and whether it is the registry's.
+fn stream_in(word: u32) -> Option<(StreamId, bool)> {
+    let number = u8::try_from(word & !CLAIMED).ok()?;
+    (number != 0).then_some((StreamId(number), word & CLAIMED != 0))
+}
+
+impl Stream {
+    fn word(&self) -> u32 {
+        let claimed = if self.claimed { CLAIMED } else { 0 };
+        u32::from(self.id.0) | claimed
+    }
+}
+
+impl<P: SyncPolicy> Drop for StreamCell<P> {
+    fn drop(&mut self) {
+        if let Some((id, claimed)) = stream_in(self.0.load()) {
+            drop(Stream { id, claimed });
+        }
+    }
+}
+
+impl<P: SyncPolicy> fmt::Debug for StreamCell<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StreamCell").field(&self.get()).finish()
     }
 }
 

@@ -8,8 +8,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use wharf_engine::{
-    Cargo, Command, Completion, CpuEngine, Descriptor, DescriptorQueue, Engine, Fault, Returned,
-    Sequence, Stream, SubmitError,
+    Cargo, Command, Completion, CpuEngine, Descriptor, DescriptorQueue, Engine, EngineExt, Fault,
+    Returned, Sequence, Stream, SubmitError,
 };
 use wharf_sync::{Event, Loom, NoClock};
 
@@ -345,5 +345,83 @@ fn two_threads_share_one_cpu_engine() {
         assert_eq!(engine.in_use(), 0);
         assert_eq!(log.landed.load(Relaxed), 2);
         assert_eq!(log.dropped.load(Relaxed), 2);
+    });
+}
+
+/// A device on another thread writes borrowed memory, while a third one aborts.
+#[test]
+fn borrowed_memory_is_not_touched_after_the_call() {
+    /// What is lent: loom fails a run in which the lender reads while the device may write.
+    struct Lender(UnsafeCell<u32>);
+    // SAFETY: the cell is what is under test; loom checks every access to it.
+    unsafe impl Sync for Lender {}
+    // SAFETY: as above.
+    unsafe impl Send for Lender {}
+
+    struct Served(DescriptorQueue<Loom, (), 1>);
+    // SAFETY: the model touches the memory between `next` and `finish` alone.
+    unsafe impl Engine for Served {
+        type Policy = Loom;
+        type Cargo = ();
+        fn stream(&self) -> wharf_engine::StreamId {
+            unreachable!("no tensors here")
+        }
+        unsafe fn submit(
+            &self,
+            descriptor: Descriptor,
+            cargo: (),
+        ) -> Result<Sequence, Returned<(), SubmitError>> {
+            self.0.push(descriptor, cargo)
+        }
+        fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<()>>> {
+            self.0.poll(sequence, waker)
+        }
+        fn detach(&self, sequence: Sequence) {
+            self.0.detach(sequence);
+        }
+        fn abort(&self, sequence: Sequence) {
+            self.0.abort(sequence);
+        }
+        fn completed(&self) -> &<Loom as wharf_sync::SyncPolicy>::Event {
+            self.0.completed()
+        }
+    }
+
+    model(|| {
+        let shared = Arc::new((Served(DescriptorQueue::new()), Lender(UnsafeCell::new(0))));
+        let there = Arc::clone(&shared);
+        let device = thread::spawn(move || {
+            let (Served(queue), lender) = &*there;
+            loop {
+                let seen = queue.submitted().epoch();
+                if let Some(job) = queue.next() {
+                    // SAFETY: the job exists; loom checks.
+                    lender.0.with_mut(|word| unsafe { *word = 7 });
+                    job.finish(Ok(()));
+                } else if queue.is_closed() {
+                    return;
+                } else {
+                    queue.submitted().wait(seen, &NoClock, None);
+                }
+            }
+        });
+        let there = Arc::clone(&shared);
+        let aborter = thread::spawn(move || there.0.abort(Sequence::new(1)));
+        let (served, lender) = &*shared;
+        let nothing = Command::Kernel(|_| Ok(()));
+        let ran = served.run_borrowed(nothing, &mut [], (), &NoClock, None);
+        // SAFETY: whatever happened, the device has let go; loom checks.
+        let word = lender.0.with(|word| unsafe { *word });
+        match ran {
+            Ok(()) => assert_eq!(word, 7),
+            Err(returned) => {
+                let aborted = wharf_engine::RunError::Fault(Fault::Aborted);
+                assert_eq!((returned.error, word), (aborted, 0));
+            }
+        }
+        served.0.close();
+        device.join().unwrap();
+        aborter.join().unwrap();
+        assert_eq!(served.0.in_use(), 0);
     });
 }

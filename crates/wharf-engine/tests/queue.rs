@@ -410,3 +410,44 @@ fn cargo_that_panics_while_it_lands_takes_neither_slot_nor_runner_with_it() {
     let job = queue.next().expect("nobody runs");
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(job))).is_err());
 }
+
+#[test]
+fn in_flight_is_what_is_not_over() {
+    let dock = Dock::default();
+    let count = || (dock.queue.in_flight(), dock.queue.in_use());
+    let first = dock.push(0).unwrap();
+    let _second = dock.push(1).unwrap();
+    assert_eq!(count(), (2, 2), "queued");
+    let job = dock.queue.next().unwrap();
+    assert_eq!(count(), (2, 2), "running");
+    job.finish(Ok(()));
+    assert_eq!(count(), (1, 2), "finished, and not asked for");
+    assert!(dock.poll(first).is_ready());
+    assert_eq!(count(), (1, 1));
+    dock.queue.close();
+    assert_eq!(count(), (0, 1));
+}
+
+/// A waker that panics when it is woken.
+struct Grumpy;
+
+impl std::task::Wake for Grumpy {
+    fn wake(self: std::sync::Arc<Self>) {
+        panic!("woken, for a test");
+    }
+}
+
+#[test]
+fn a_push_through_which_a_panic_goes_takes_its_descriptor_back() {
+    let dock = Dock::default();
+    let grumpy = Waker::from(std::sync::Arc::new(Grumpy));
+    dock.queue.submitted().register(&grumpy);
+    let pushed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dock.push(7)));
+    assert!(pushed.is_err());
+    assert_eq!(
+        dock.take_log(),
+        [Landed(7, Err(Fault::Aborted)), Dropped(7)]
+    );
+    assert_eq!(dock.queue.in_use(), 0);
+    assert!(dock.queue.next().is_none());
+}
