@@ -51,7 +51,9 @@ mod owner;
 mod place;
 mod pool;
 mod reference;
+mod registry;
 mod segment;
+mod set;
 mod transfer;
 
 pub use align::{
@@ -77,5 +79,6 @@ pub use owner::OwnerBackend;
 pub use place::{DeviceAddress, IoDirection, MemSpace, Place};
 pub use pool::{FreeList, PoolBackend, PoolError, SlotControl, StaticPool};
 pub use reference::{BackendRef, Erases};
+pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
 pub use wharf_source::Census;

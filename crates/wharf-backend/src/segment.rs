@@ -87,10 +87,10 @@ impl State for ReadOnly {}
 /// A typed host backend lends its bytes by `Deref`. Device memory lends none, and that is an error of
 /// the compiler:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0608
 /// # use wharf_backend::{BackendRef, Init, MemBackend, SegmentMut};
 /// fn peek<B: MemBackend>(segment: &SegmentMut<&B, Init>) -> u8 {
-///     segment[0] // error: the bytes of `B` are not known to be host memory
+///     segment[0] // error: cannot index
 /// }
 /// ```
 #[must_use = "dropping a segment gives its memory back"]
