@@ -20,7 +20,7 @@ bitflags! {
     /// What a backend is, as facts that do not change while it lives.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Caps: u32 {
-        /// Its hooks maintain caches and must bracket every transfer.
+        /// Its hooks maintain caches and must bracket every access of a device.
         const NEEDS_CACHE_OPS = 1 << 0;
         /// `vend` and `reclaim` may be called from an interrupt handler.
         const ISR_SAFE = 1 << 1;
@@ -30,6 +30,8 @@ bitflags! {
         const OWNS_BYTES = 1 << 3;
         /// Vended bytes always have a value (device memory does), so no fill is due before a read.
         const VENDS_INITIALISED = 1 << 4;
+        /// Its bytes are never written. It vends nothing; what it lends is typed [`ReadOnly`](crate::ReadOnly).
+        const READ_ONLY = 1 << 5;
     }
 }
 
@@ -64,7 +66,9 @@ impl AllocHint {
 /// * `vend` returns a header with one holder and `len() == size`. Until `reclaim` gets it back the
 ///   backend neither touches nor vends it, and `place` gives the first of `size` bytes that belong to
 ///   it alone, aligned to [`alignment`](Self::alignment).
-/// * A `Place::Host` is valid for reads and writes of those bytes and has provenance over them.
+/// * A `Place::Host` is valid for reads of those bytes and has provenance over them; for writes too, unless
+///   [`Caps::READ_ONLY`] is set. A backend that sets it answers `None` to every `vend`, and its segments are only
+///   ever made in state [`ReadOnly`](crate::ReadOnly).
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
@@ -122,8 +126,11 @@ pub unsafe trait MemBackend {
     /// A stable name for reports.
     fn name(&self) -> &'static str;
 
-    /// Cache maintenance before bytes `offset..offset + len` move. By default none; called only where
+    /// Cache maintenance before a device gets at bytes `offset..offset + len`. By default none; called only where
     /// [`Caps::NEEDS_CACHE_OPS`] says so.
+    ///
+    /// The CPU's own copies of host memory go through the cache and need none: see
+    /// [`SegmentMut::hand_over`](crate::SegmentMut::hand_over).
     ///
     /// # Safety
     /// As for [`place`](Self::place); the range lies in the segment.
@@ -137,7 +144,7 @@ pub unsafe trait MemBackend {
         let _ = (header, offset, len, direction);
     }
 
-    /// Cache maintenance after bytes `offset..offset + len` moved, or failed to. By default none.
+    /// Cache maintenance after the device is done with bytes `offset..offset + len`, or has failed. By default none.
     ///
     /// # Safety
     /// As for [`before_io`](Self::before_io).
@@ -184,8 +191,8 @@ pub unsafe trait MemBackend {
     /// Copies `len` bytes of the segment at `offset` into host memory. Synchronous. By default as [`copy_in`](Self::copy_in).
     ///
     /// # Safety
-    /// As for [`copy_in`](Self::copy_in), with `destination` valid for writes, the range initialised, and nobody
-    /// else writing it meanwhile.
+    /// As for [`copy_in`](Self::copy_in), with `destination` valid for writes and initialised, the range initialised, and
+    /// nobody else writing it meanwhile.
     ///
     /// # Errors
     /// The device is closed, or no way leads there.
@@ -240,12 +247,50 @@ pub unsafe trait MemBackend {
 /// A backend whose every segment is memory that the CPU addresses: its segments lend `&[u8]`.
 ///
 /// # Safety
-/// [`MemBackend::place`] is always `Place::Host`.
+/// [`MemBackend::place`] is always `Place::Host`, and [`Caps::READ_ONLY`] is never set.
 #[diagnostic::on_unimplemented(
     message = "the bytes of `{Self}` are not known to be host memory",
     note = "move device bytes with `read` and `write`; on an erased backend ask with `host()`, which answers an error for device memory"
 )]
 pub unsafe trait HostBackend: MemBackend {}
+
+/// A backend whose every segment is memory that the CPU may at least read: every [`HostBackend`], and borrowed
+/// memory that nobody may write.
+///
+/// # Safety
+/// [`MemBackend::place`] is always `Place::Host`.
+#[diagnostic::on_unimplemented(
+    message = "the bytes of `{Self}` are not known to be host memory",
+    note = "move device bytes with `read` and `write`; on an erased backend ask with `host()`, which answers an error for device memory"
+)]
+pub unsafe trait ReadableBackend: MemBackend {}
+
+// SAFETY: the stronger law.
+unsafe impl<B: HostBackend> ReadableBackend for B {}
+
+/// A host backend whose segments have their cache lines to themselves, so that a line may be invalidated without
+/// looking at what else is in it.
+///
+/// # Safety
+/// Every segment starts at a multiple of [`granule`](Self::granule), and the bytes from its end to the next
+/// multiple are no other segment's, and nobody else's that the CPU writes.
+#[diagnostic::on_unimplemented(
+    message = "segments of `{Self}` may share cache lines with other memory",
+    note = "maintain a pool aligned to a line (`StaticPool<_, _, _, Align32>`, `PoolBackend`) or a `SourceBackend`"
+)]
+pub unsafe trait OwnLines: HostBackend {
+    /// Bytes; a power of two.
+    fn granule(&self) -> usize;
+}
+
+/// [`OwnLines`], known to the compiler.
+///
+/// # Safety
+/// `GRANULE` is what [`granule`](OwnLines::granule) answers.
+pub unsafe trait ConstOwnLines: OwnLines {
+    /// Bytes; a power of two.
+    const GRANULE: usize;
+}
 
 /// Allocation as a method of every backend, by borrowing it. For a counted or another reference see
 /// [`SegmentMut::alloc`].

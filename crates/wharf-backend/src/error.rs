@@ -98,6 +98,17 @@ pub enum TransferError {
         /// Where the segment is.
         space: MemSpace,
     },
+    /// The bytes are only ever read.
+    ReadOnly,
+    /// The memory moves whole words, and the range cuts one.
+    Unaligned {
+        /// Where the range starts.
+        offset: usize,
+        /// How long it is.
+        len: usize,
+        /// Bytes of a word.
+        word: usize,
+    },
     /// The device was closed.
     Closed,
 }
@@ -117,6 +128,11 @@ impl fmt::Display for TransferError {
             Self::Unsupported { space } => {
                 write!(f, "this backend moves no bytes to or from {space:?} memory")
             }
+            Self::ReadOnly => f.write_str("the memory is read-only"),
+            Self::Unaligned { offset, len, word } => write!(
+                f,
+                "{len} bytes at {offset} are no whole words of {word} bytes"
+            ),
             Self::Closed => f.write_str("the device is closed"),
         }
     }

@@ -12,8 +12,8 @@ use wharf_source::Census;
 use wharf_sync::{Lock, SyncPolicy};
 
 use crate::{
-    AllocError, AllocHint, Caps, Header, HostBackend, IoDirection, MemBackend, MemSpace, Place,
-    TransferError,
+    AllocError, AllocHint, Caps, Header, HostBackend, IoDirection, MemBackend, MemSpace, OwnLines,
+    Place, TransferError,
 };
 
 /// A wrapper around a backend that refuses the allocation it is told to.
@@ -210,3 +210,10 @@ unsafe impl<B: MemBackend> MemBackend for FaultInject<B> {
 
 // SAFETY: the places are the inner ones.
 unsafe impl<B: HostBackend> HostBackend for FaultInject<B> {}
+
+// SAFETY: the segments are the inner ones.
+unsafe impl<B: OwnLines> OwnLines for FaultInject<B> {
+    fn granule(&self) -> usize {
+        self.inner.granule()
+    }
+}

@@ -38,26 +38,47 @@ extern crate alloc;
 
 mod align;
 mod backend;
+mod borrowed;
+mod cache;
 mod error;
 mod fault;
+mod from_source;
 mod header;
 #[cfg(feature = "alloc")]
 mod heap;
+mod in_flight;
+mod owner;
 mod place;
 mod pool;
 mod reference;
+mod registry;
 mod segment;
+mod set;
 mod transfer;
 
-pub use align::{Align1, Align4, Align8, Align16, Align32, Align64, Align128, Alignment};
-pub use backend::{AllocHint, BackendExt, Caps, HostBackend, MemBackend};
+pub use align::{
+    Align1, Align2, Align4, Align8, Align16, Align32, Align64, Align128, Align256, Align512,
+    Align1024, Align2048, Align4096, Alignment,
+};
+pub use backend::{
+    AllocHint, BackendExt, Caps, ConstOwnLines, HostBackend, MemBackend, OwnLines, ReadableBackend,
+};
+pub use borrowed::{
+    BorrowedBackend, BorrowedDevice, BorrowedExclusive, BorrowedMmio, BorrowedShared, BusWord,
+    DeviceRange, DeviceTransfer, ExclusiveBytes, Lent, Loan, RangeError, Registers, SharedBytes,
+};
+pub use cache::{CacheOps, LineError, Maintained};
 pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
 pub use fault::FaultInject;
+pub use from_source::{Ledger, SourceBackend};
 pub use header::Header;
 #[cfg(feature = "alloc")]
 pub use heap::{Heap, HeapBackend};
+pub use in_flight::InFlight;
+pub use owner::OwnerBackend;
 pub use place::{DeviceAddress, IoDirection, MemSpace, Place};
 pub use pool::{FreeList, PoolBackend, PoolError, SlotControl, StaticPool};
 pub use reference::{BackendRef, Erases};
-pub use segment::{Init, SegmentMut, State, Uninit};
+pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
+pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
 pub use wharf_source::Census;

@@ -3,7 +3,8 @@
 //! Invariants of a [`SegmentMut`]:
 //! 1. `header` came from the backend behind `backend` and was not reclaimed; its count is one, and
 //!    this is the handle that is counted. So nobody else reads or writes the header or the bytes;
-//! 2. in state [`Init`] every byte has a value;
+//! 2. in states [`Init`] and [`ReadOnly`] every byte has a value; in the latter nobody writes it, and the backend may say
+//!    [`Caps::READ_ONLY`], which it says of no segment in another state;
 //! 3. `backend` is a reference of its own: dropping the handle reclaims first and drops it then.
 #![allow(unsafe_code, reason = "owns the raw header; the invariants above")]
 
@@ -15,17 +16,35 @@ use core::ptr::NonNull;
 
 use crate::{
     AllocError, AllocHint, BackendRef, Caps, Erases, ForeignSegment, Header, HostBackend,
-    MemBackend, NotHostAddressable, Place, TransferError, transfer,
+    MemBackend, NotHostAddressable, Place, ReadableBackend, TransferError, transfer,
 };
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Init {}
-    impl Sealed for super::Uninit {}
+    /// Facts of a state, for this crate.
+    pub trait Sealed {
+        /// The bytes have values, which must not be lost.
+        const VALUES: bool;
+        /// The bytes may be written.
+        const WRITABLE: bool;
+    }
+    impl Sealed for super::Init {
+        const VALUES: bool = true;
+        const WRITABLE: bool = true;
+    }
+    impl Sealed for super::Uninit {
+        const VALUES: bool = false;
+        const WRITABLE: bool = true;
+    }
+    impl Sealed for super::ReadOnly {
+        const VALUES: bool = true;
+        const WRITABLE: bool = false;
+    }
 }
 
-/// Whether the bytes of a [`SegmentMut`] have values: [`Init`] or [`Uninit`].
+/// What may be done with the bytes of a [`SegmentMut`]: [`Init`], [`Uninit`] or [`ReadOnly`].
 pub trait State: sealed::Sealed + 'static {}
+
+pub(crate) use sealed::Sealed as Facts;
 
 /// Every byte has a value.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +54,30 @@ pub enum Init {}
 #[derive(Clone, Copy, Debug)]
 pub enum Uninit {}
 
+/// Every byte has a value, and nobody may write it, the holder of the segment included: memory that somebody lent by
+/// `&[u8]`, or shares. Erasing the backend keeps the state, so it is not lost on the way.
+///
+/// ```compile_fail,E0599
+/// # use wharf_backend::BorrowedShared;
+/// # use wharf_sync::Unsync;
+/// let table = BorrowedShared::<Unsync>::shared(b"ROM");
+/// let mut segment = table.lend().unwrap();
+/// segment.write(0, b"RAM"); // error: no method named `write`
+/// ```
+///
+/// ```compile_fail,E0594
+/// # use wharf_backend::BorrowedShared;
+/// # use wharf_sync::Unsync;
+/// let table = BorrowedShared::<Unsync>::shared(b"ROM");
+/// let mut segment = table.lend().unwrap();
+/// segment[1] = b'A'; // error: cannot assign
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum ReadOnly {}
+
 impl State for Init {}
 impl State for Uninit {}
+impl State for ReadOnly {}
 
 /// A piece of memory that one handle owns and may write.
 ///
@@ -54,10 +95,10 @@ impl State for Uninit {}
 /// A typed host backend lends its bytes by `Deref`. Device memory lends none, and that is an error of
 /// the compiler:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0608
 /// # use wharf_backend::{BackendRef, Init, MemBackend, SegmentMut};
 /// fn peek<B: MemBackend>(segment: &SegmentMut<&B, Init>) -> u8 {
-///     segment[0] // error: the bytes of `B` are not known to be host memory
+///     segment[0] // error: cannot index
 /// }
 /// ```
 #[must_use = "dropping a segment gives its memory back"]
@@ -218,6 +259,30 @@ impl<R: BackendRef> SegmentMut<R> {
     }
 }
 
+impl<R: BackendRef> SegmentMut<R, ReadOnly> {
+    /// The bytes, or the news that they are device memory.
+    ///
+    /// # Errors
+    /// The segment is in device memory.
+    pub fn host(&self) -> Result<&[u8], NotHostAddressable> {
+        match self.place() {
+            Place::Host(base) => {
+                // SAFETY: invariants 1 and 2.
+                Ok(unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) })
+            }
+            Place::Device(_) => Err(NotHostAddressable),
+        }
+    }
+
+    /// Copies bytes of the segment at `offset` into `bytes`.
+    ///
+    /// # Errors
+    /// The range leaves the segment, or the device is closed; nothing moved.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        transfer::copy_out(self, offset, bytes)
+    }
+}
+
 impl<R: BackendRef, S: State> SegmentMut<R, S> {
     /// Bytes asked for.
     #[must_use]
@@ -346,6 +411,22 @@ where
     fn deref(&self) -> &[u8] {
         // SAFETY: invariants 1 and 2.
         unsafe { core::slice::from_raw_parts(host_base(self).as_ptr(), self.len()) }
+    }
+}
+
+impl<R: BackendRef> Deref for SegmentMut<R, ReadOnly>
+where
+    R::Backend: ReadableBackend,
+{
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self.place() {
+            // SAFETY: invariants 1 and 2.
+            Place::Host(base) => unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) },
+            // SAFETY: the law of `ReadableBackend`.
+            Place::Device(_) => unsafe { core::hint::unreachable_unchecked() },
+        }
     }
 }
 

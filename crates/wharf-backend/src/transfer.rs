@@ -1,4 +1,8 @@
-//! Moving bytes between host memory and a segment: bounds, cache hooks, and then the backend.
+//! Moving bytes between host memory and a segment: bounds, and then the backend.
+//!
+//! The CPU's copies of host memory go through its cache, so no maintenance is due: the hooks bracket what a *device*
+//! does (`in_flight.rs`). Memory that the CPU does not address is moved by its backend, in ways that only that one
+//! knows; there the hooks bracket the move.
 //!
 //! Invariant: the hooks are always paired, also when the move between them fails.
 #![allow(
@@ -8,16 +12,16 @@
 
 use core::ptr::NonNull;
 
-use crate::{BackendRef, Caps, IoDirection, MemBackend, SegmentMut, State, TransferError};
+use crate::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut, State, TransferError};
 
-fn check(offset: usize, len: usize, size: usize) -> Result<(), TransferError> {
+pub(crate) fn check(offset: usize, len: usize, size: usize) -> Result<(), TransferError> {
     match offset.checked_add(len) {
         Some(end) if end <= size => Ok(()),
         _ => Err(TransferError::OutOfBounds { offset, len, size }),
     }
 }
 
-/// Runs `step` between the cache hooks of the segment's backend.
+/// Runs `step`, between the hooks of the segment's backend where it has any and the bytes are not the CPU's own.
 fn maintained<R: BackendRef, S: State>(
     segment: &SegmentMut<R, S>,
     (offset, len): (usize, usize),
@@ -25,7 +29,8 @@ fn maintained<R: BackendRef, S: State>(
     step: impl FnOnce() -> Result<(), TransferError>,
 ) -> Result<(), TransferError> {
     let backend = segment.backend();
-    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
+    let host = matches!(segment.place(), Place::Host(_));
+    if host || !backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
         return step();
     }
     let header = segment.header_ptr();
@@ -61,8 +66,8 @@ pub(crate) fn copy_in<R: BackendRef, S: State>(
     )
 }
 
-pub(crate) fn copy_out<R: BackendRef>(
-    segment: &SegmentMut<R>,
+pub(crate) fn copy_out<R: BackendRef, S: State>(
+    segment: &SegmentMut<R, S>,
     offset: usize,
     bytes: &mut [u8],
 ) -> Result<(), TransferError> {
@@ -70,7 +75,7 @@ pub(crate) fn copy_out<R: BackendRef>(
     let (len, header) = (bytes.len(), segment.header_ptr());
     let destination = NonNull::from(bytes).cast();
     maintained(segment, (offset, len), IoDirection::DeviceToCpu, || {
-        // SAFETY: a live, initialised handle borrowed by our caller, a checked range, and a destination
+        // SAFETY: a live handle borrowed by our caller, who sees to it that it is initialised, a checked range, and a destination
         // that is a live exclusive slice elsewhere.
         unsafe { segment.backend().copy_out(header, offset, destination, len) }
     })

@@ -336,7 +336,10 @@ fn control_blocks_of_a_dropped_pool_serve_again_whatever_was_forgotten() {
 
 #[test]
 fn a_static_pool_aligns_its_payloads_as_its_type_says() {
-    use wharf_backend::{Align1, Align4, Align8, Align16, Align32, Align64, Align128, Alignment};
+    use wharf_backend::{
+        Align1, Align2, Align4, Align8, Align16, Align32, Align64, Align128, Align256, Align512,
+        Align1024, Align2048, Align4096, Alignment,
+    };
     fn check<A: Alignment>(align: usize, stride: usize) {
         let pool = StaticPool::<Unsync, 33, 3, A>::new();
         assert_eq!(pool.alignment(), align);
@@ -349,12 +352,79 @@ fn a_static_pool_aligns_its_payloads_as_its_type_says() {
         }
     }
     check::<Align1>(1, 33);
+    check::<Align2>(2, 34);
     check::<Align4>(4, 36);
     check::<Align8>(8, 40);
     check::<Align16>(16, 48);
     check::<Align32>(32, 64);
     check::<Align64>(64, 64);
     check::<Align128>(128, 128);
+    check::<Align256>(256, 256);
+    check::<Align512>(512, 512);
+    check::<Align1024>(1024, 1024);
+    check::<Align2048>(2048, 2048);
+    check::<Align4096>(4096, 4096);
+}
+
+#[test]
+fn a_lent_slab_takes_every_power_of_two() {
+    let mut slab = vec![MaybeUninit::uninit(); 1 << 20];
+    let mut control = control::<4>();
+    for bits in 0..20 {
+        let align = 1 << bits;
+        // An odd base costs less than one alignment: one slot of half the slab always fits.
+        let pool = PoolBackend::new(&mut slab[1..], &mut control, 3, align).unwrap();
+        for segment in drain(&pool, 3) {
+            assert_eq!(address(&segment) % align, 0);
+        }
+    }
+}
+
+/// The lines of `line` bytes in which a segment of `len` bytes at `start` lies, as those of a maintained one do.
+fn lines(start: usize, len: usize, line: usize) -> std::ops::Range<usize> {
+    start / line..(start + len.max(1)).div_ceil(line)
+}
+
+#[test]
+fn payloads_aligned_to_a_line_have_their_lines_to_themselves() {
+    use wharf_backend::{Align32, Align64, Alignment, OwnLines};
+
+    /// `own` is the pool's control and `around` what must not be touched.
+    fn check<B: OwnLines>(pool: &B, len: usize, line: usize, around: std::ops::Range<usize>) {
+        assert_eq!(pool.granule() % line, 0);
+        let mut taken: Vec<usize> = Vec::new();
+        for segment in drain(pool, len) {
+            let header = segment.header_ptr().addr().get();
+            for at in lines(address(&segment), len, line) {
+                assert!(!taken.contains(&at), "two payloads in line {at}");
+                assert_ne!(at, header / line, "a header in line {at}");
+                let bytes = at * line..(at + 1) * line;
+                assert!(around.start <= bytes.start && bytes.end <= around.end);
+                taken.push(at);
+            }
+        }
+        assert!(!taken.is_empty());
+    }
+    fn built_in<A: Alignment, const PAYLOAD: usize>() {
+        let pool = StaticPool::<Unsync, PAYLOAD, 5, A>::new();
+        let start = (&raw const pool).addr();
+        check(&pool, PAYLOAD, A::BYTES, start..start + size_of_val(&pool));
+    }
+    built_in::<Align32, 1>();
+    built_in::<Align32, 33>();
+    built_in::<Align64, 60>();
+    built_in::<Align64, 64>();
+    built_in::<Align64, 129>();
+    for line in [32, 64] {
+        for (offset, len) in [(0, 512), (1, 511), (31, 400), (63, 300)] {
+            let mut slab = Slab::<512>::new();
+            let mut control = control::<16>();
+            let part = &mut slab.0[offset..offset + len];
+            let start = part.as_ptr().addr();
+            let pool = PoolBackend::new(part, &mut control, 33, line).unwrap();
+            check(&pool, 33, line, start..start + len);
+        }
+    }
 }
 
 #[test]

@@ -26,15 +26,16 @@ enum Call {
 }
 use Call::{After, Before, Fill, In, Out};
 
-/// A pool that needs cache maintenance, keeps a log, and fails its copies when told to.
-struct Logged {
+/// A pool that needs maintenance, keeps a log, and fails its copies when told to. If it is `FAR`, it says that the CPU does
+/// not address it, and only its transfers get there.
+struct Logged<const FAR: bool = false> {
     pool: StaticPool<Blocking, 16, 2>,
     caps: Caps,
     failing: Option<TransferError>,
     log: Mutex<Vec<Call>>,
 }
 
-impl Logged {
+impl<const FAR: bool> Logged<FAR> {
     fn new() -> Self {
         Self {
             pool: StaticPool::new(),
@@ -63,7 +64,7 @@ impl Logged {
 }
 
 // SAFETY: every header comes from `pool` and goes back to it, and the wrapper moves only with it.
-unsafe impl MemBackend for Logged {
+unsafe impl<const FAR: bool> MemBackend for Logged<FAR> {
     type Policy = Blocking;
     fn vend(&self, size: usize, hint: AllocHint) -> Option<Raw> {
         self.pool.vend(size, hint)
@@ -76,8 +77,18 @@ unsafe impl MemBackend for Logged {
         unsafe { self.pool.reclaim(header) }
     }
     unsafe fn place(&self, header: Raw) -> Place {
+        if FAR {
+            return Place::Device(DeviceAddress::new(0x1000));
+        }
         // SAFETY: as the caller promises.
         unsafe { self.pool.place(header) }
+    }
+    fn space(&self) -> MemSpace {
+        if FAR {
+            MemSpace::Device
+        } else {
+            MemSpace::Host
+        }
     }
     fn may_own(&self, header: Raw) -> bool {
         self.pool.may_own(header)
@@ -142,18 +153,37 @@ unsafe impl MemBackend for Logged {
 }
 
 // SAFETY: the places are the pool's.
-unsafe impl HostBackend for Logged {}
+unsafe impl HostBackend for Logged<false> {}
+
+/// The bytes, wherever they are.
+fn bytes<R: BackendRef>(segment: &SegmentMut<R>) -> Vec<u8> {
+    let mut bytes = vec![0; segment.len()];
+    segment.read(0, &mut bytes).unwrap();
+    bytes
+}
 
 #[test]
-fn hooks_bracket_every_move_in_its_direction() {
-    let backend = Logged::new();
+fn the_cpu_copies_its_own_memory_through_its_cache() {
+    let backend = Logged::<false>::new();
+    let mut segment = backend.alloc(8).unwrap().filled(7).unwrap();
+    segment[0] = 1; // Dirty: a hook that invalidates would lose it.
+    segment.write(2, b"abc").unwrap();
+    segment.read(1, &mut [0; 4]).unwrap();
+    segment.fill(6, 2, 9).unwrap();
+    assert_eq!(*segment, [1, 7, b'a', b'b', b'c', 7, 9, 9]);
+    let log = [Fill(0, 8, 7), In(2, 3), Out(1, 4), Fill(6, 2, 9)];
+    assert_eq!(backend.take_log(), log, "and no hook");
+}
+
+#[test]
+fn hooks_bracket_every_move_to_a_device_in_its_direction() {
+    let backend = Logged::<true>::new();
     let mut segment = backend.alloc(8).unwrap().filled(7).unwrap();
     segment.write(2, b"abc").unwrap();
     let mut bytes = [0; 4];
     segment.read(1, &mut bytes).unwrap();
     segment.fill(6, 2, 9).unwrap();
     assert_eq!(bytes, [7, b'a', b'b', b'c']);
-    assert_eq!(*segment, [7, 7, b'a', b'b', b'c', 7, 9, 9]);
     let log = [
         Before(0, 8, CpuToDevice),
         Fill(0, 8, 7),
@@ -169,20 +199,20 @@ fn hooks_bracket_every_move_in_its_direction() {
         After(6, 2, CpuToDevice),
     ];
     assert_eq!(backend.take_log(), log);
+    assert_eq!(self::bytes(&segment), [7, 7, b'a', b'b', b'c', 7, 9, 9]);
 }
 
 #[test]
 fn hooks_are_paired_when_the_move_between_them_fails() {
-    let mut backend = Logged::new();
+    let mut backend = Logged::<true>::new();
     let (header, _) = backend.alloc(8).unwrap().filled(7).unwrap().into_raw();
     backend.take_log();
     backend.failing = Some(TransferError::Closed);
     // SAFETY: from `into_raw` of an initialised handle above.
-    let mut segment = unsafe { SegmentMut::<&Logged>::from_raw(header, &backend) }.unwrap();
+    let mut segment = unsafe { SegmentMut::<&Logged<true>>::from_raw(header, &backend) }.unwrap();
     assert_eq!(segment.write(2, b"abc"), Err(TransferError::Closed));
     assert_eq!(segment.read(1, &mut [0; 4]), Err(TransferError::Closed));
     assert_eq!(segment.fill(6, 2, 9), Err(TransferError::Closed));
-    assert_eq!(*segment, [7; 8], "nothing moved");
     let log = [
         Before(2, 3, CpuToDevice),
         In(2, 3),
@@ -199,7 +229,7 @@ fn hooks_are_paired_when_the_move_between_them_fails() {
 
 #[test]
 fn a_backend_without_caches_is_asked_for_no_maintenance() {
-    let mut backend = Logged::new();
+    let mut backend = Logged::<true>::new();
     backend.caps = Caps::empty();
     let segment = backend.alloc(3).unwrap().init_from(b"abc").unwrap();
     segment.read(0, &mut [0; 3]).unwrap();
@@ -208,7 +238,7 @@ fn a_backend_without_caches_is_asked_for_no_maintenance() {
 
 #[test]
 fn ranges_that_leave_the_segment_move_nothing_and_run_no_hook() {
-    let backend = Logged::new();
+    let backend = Logged::<true>::new();
     let mut segment = backend.alloc(16).unwrap().filled(7).unwrap();
     backend.take_log();
     let size = 16;
@@ -239,7 +269,7 @@ fn ranges_that_leave_the_segment_move_nothing_and_run_no_hook() {
         assert_eq!(segment.fill(offset, len, 1), out);
     }
     assert_eq!(backend.take_log(), []);
-    assert_eq!(*segment, [7; 16]);
+    assert_eq!(bytes(&segment), [7; 16]);
     // The largest that fit.
     for (offset, len) in [(0, 16), (16, 0), (15, 1), (0, 0)] {
         assert_eq!(segment.fill(offset, len, 8), Ok(()));
@@ -256,7 +286,7 @@ fn ranges_that_leave_the_segment_move_nothing_and_run_no_hook() {
 
 #[test]
 fn bounds_are_those_of_the_segment_and_not_of_its_slot() {
-    let backend = Logged::new();
+    let backend = Logged::<false>::new();
     let mut segment = backend.alloc(5).unwrap().filled(0).unwrap();
     let out = Err(TransferError::OutOfBounds {
         offset: 5,
@@ -268,7 +298,7 @@ fn bounds_are_those_of_the_segment_and_not_of_its_slot() {
 
 #[test]
 fn a_segment_is_filled_from_exactly_as_many_bytes_as_it_has() {
-    let backend = Logged::new();
+    let backend = Logged::<false>::new();
     for host in [0, 3, 5, 16] {
         let error = backend.alloc(4).unwrap().init_from(&vec![1; host]);
         let mismatch = TransferError::LengthMismatch { segment: 4, host };
@@ -290,7 +320,7 @@ fn a_segment_is_filled_from_exactly_as_many_bytes_as_it_has() {
 fn every_way_to_initialise_gives_the_segment_back_when_it_fails() {
     let backend = Logged {
         failing: Some(TransferError::Closed),
-        ..Logged::new()
+        ..Logged::<false>::new()
     };
     let fresh = || backend.alloc(4).unwrap();
     assert_eq!(fresh().filled(1).unwrap_err(), TransferError::Closed);
@@ -305,11 +335,11 @@ fn every_way_to_initialise_gives_the_segment_back_when_it_fails() {
 
 #[test]
 fn initialised_costs_nothing_where_bytes_come_initialised() {
-    let mut backend = Logged::new();
+    let mut backend = Logged::<false>::new();
     let zeros = backend.alloc(4).unwrap().initialised().unwrap();
     assert_eq!(*zeros, [0; 4]);
     let (header, _) = zeros.into_raw();
-    assert_eq!(backend.take_log().len(), 3, "a fill and its hooks");
+    assert_eq!(backend.take_log(), [Fill(0, 4, 0)]);
 
     // The slot was written above, so its bytes do have values: the promise of the capability.
     backend.caps |= Caps::VENDS_INITIALISED;
@@ -324,7 +354,7 @@ fn initialised_costs_nothing_where_bytes_come_initialised() {
 
 #[test]
 fn bytes_can_be_written_in_place_before_they_are_declared() {
-    let backend = Logged::new();
+    let backend = Logged::<false>::new();
     let mut segment = backend.alloc(4).unwrap();
     assert_eq!(segment.as_uninit_mut().len(), 4);
     for (at, byte) in segment.as_uninit_mut().iter_mut().zip(10..) {
@@ -450,32 +480,33 @@ type ErasedBoth = dyn MemBackend<Policy = Blocking> + Send + Sync;
 fn typed_erased_and_counted_routes_give_the_same_result() {
     let logs = [
         {
-            let backend = Logged::new();
+            let backend = Logged::<false>::new();
             host(&backend);
             backend.take_log()
         },
         {
-            let backend = Logged::new();
+            let backend = Logged::<false>::new();
             host::<&Erased>(&backend);
             backend.take_log()
         },
         {
-            let backend = Arc::new(Logged::new());
+            let backend = Arc::new(Logged::<false>::new());
             host(Arc::clone(&backend));
             backend.take_log()
         },
         {
-            let backend = Arc::new(Logged::new());
+            let backend = Arc::new(Logged::<false>::new());
             host::<Arc<ErasedBoth>>(Arc::clone(&backend) as _);
             backend.take_log()
         },
         {
-            let backend = FaultInject::new(Logged::new());
+            let backend = FaultInject::new(Logged::<false>::new());
             host(&backend);
             backend.inner().take_log()
         },
     ];
-    assert_eq!(logs[0].len(), 12);
+    let log = [In(0, 4), In(1, 2), Fill(3, 1, b'z'), Out(0, 4)];
+    assert_eq!(logs[0], log);
     assert!(logs.iter().all(|log| *log == logs[0]));
 
     let new = || Remote(StaticPool::new());
@@ -488,7 +519,7 @@ fn typed_erased_and_counted_routes_give_the_same_result() {
 
 #[test]
 fn a_segment_erased_on_its_way_keeps_its_bytes_and_its_backend() {
-    let backend = Logged::new();
+    let backend = Logged::<false>::new();
     let typed = backend.alloc(3).unwrap().init_from(b"abc").unwrap();
     let erased = typed.erase::<&dyn MemBackend<Policy = Blocking>>();
     assert_eq!(erased.host().unwrap(), b"abc");
@@ -496,7 +527,7 @@ fn a_segment_erased_on_its_way_keeps_its_bytes_and_its_backend() {
     drop(erased);
     assert_eq!(backend.census().in_use, 0);
 
-    let counted = Arc::new(Logged::new());
+    let counted = Arc::new(Logged::<false>::new());
     let typed = SegmentMut::alloc(Arc::clone(&counted), 3).unwrap();
     let erased = typed.init_from(b"abc").unwrap().erase::<Arc<ErasedBoth>>();
     assert_eq!(Arc::strong_count(&counted), 2, "one reference, handed on");
@@ -512,7 +543,7 @@ fn a_segment_erased_on_its_way_keeps_its_bytes_and_its_backend() {
 
 #[test]
 fn a_counted_backend_outlives_its_owner() {
-    let backend = Arc::new(Logged::new());
+    let backend = Arc::new(Logged::<false>::new());
     let segment = SegmentMut::alloc(Arc::clone(&backend), 3).unwrap();
     let watch = Arc::downgrade(&backend);
     drop(backend);

@@ -17,7 +17,7 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::FreeList;
 use super::core::Slots;
-use crate::{AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, Place};
+use crate::{AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, OwnLines, Place};
 
 /// The control block of one slot. Make an array of them, as many as slots are wanted.
 ///
@@ -277,3 +277,11 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
 
 // SAFETY: the slab is host memory.
 unsafe impl<P: SyncPolicy> HostBackend for PoolBackend<'_, P> {}
+
+// SAFETY: a stride is a whole number of alignments, the first slot starts at one and the last ends inside the slab; the control
+// blocks are elsewhere.
+unsafe impl<P: SyncPolicy> OwnLines for PoolBackend<'_, P> {
+    fn granule(&self) -> usize {
+        self.align
+    }
+}

@@ -17,8 +17,8 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 use super::FreeList;
 use super::core::Slots;
 use crate::{
-    Align8, Alignment, AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, Place,
-    SlotControl,
+    Align8, Alignment, AllocError, AllocHint, Caps, ConstOwnLines, Header, HostBackend, MemBackend,
+    OwnLines, Place, SlotControl,
 };
 
 /// One slot: the payload, and the alignment.
@@ -211,4 +211,20 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
 unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> HostBackend
     for StaticPool<P, PAYLOAD, SLOTS, A>
 {
+}
+
+// SAFETY: a slot is a whole number of alignments long and starts at one; headers and lock are no part of any slot.
+unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> OwnLines
+    for StaticPool<P, PAYLOAD, SLOTS, A>
+{
+    fn granule(&self) -> usize {
+        A::BYTES
+    }
+}
+
+// SAFETY: the same number.
+unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> ConstOwnLines
+    for StaticPool<P, PAYLOAD, SLOTS, A>
+{
+    const GRANULE: usize = A::BYTES;
 }
