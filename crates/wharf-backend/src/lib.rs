@@ -39,7 +39,6 @@ extern crate alloc;
 mod align;
 mod backend;
 mod error;
-mod fault;
 mod header;
 #[cfg(feature = "alloc")]
 mod heap;
@@ -48,11 +47,11 @@ mod pool;
 mod reference;
 mod segment;
 mod transfer;
+pub mod wrap;
 
 pub use align::{Align1, Align4, Align8, Align16, Align32, Align64, Align128, Alignment};
 pub use backend::{AllocHint, BackendExt, Caps, HostBackend, MemBackend};
 pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
-pub use fault::FaultInject;
 pub use header::Header;
 #[cfg(feature = "alloc")]
 pub use heap::{Heap, HeapBackend};
@@ -61,3 +60,4 @@ pub use pool::{FreeList, PoolBackend, PoolError, SlotControl, StaticPool};
 pub use reference::{BackendRef, Erases};
 pub use segment::{Init, SegmentMut, State, Uninit};
 pub use wharf_source::Census;
+pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Traced, Waitable};
