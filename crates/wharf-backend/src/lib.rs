@@ -41,7 +41,6 @@ mod backend;
 mod borrowed;
 mod cache;
 mod error;
-mod fault;
 mod from_source;
 mod header;
 #[cfg(feature = "alloc")]
@@ -55,6 +54,7 @@ mod registry;
 mod segment;
 mod set;
 mod transfer;
+pub mod wrap;
 
 pub use align::{
     Align1, Align2, Align4, Align8, Align16, Align32, Align64, Align128, Align256, Align512,
@@ -69,7 +69,6 @@ pub use borrowed::{
 };
 pub use cache::{CacheOps, LineError, Maintained};
 pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
-pub use fault::FaultInject;
 pub use from_source::{Ledger, SourceBackend};
 pub use header::Header;
 #[cfg(feature = "alloc")]
@@ -82,3 +81,4 @@ pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
 pub use wharf_source::Census;
+pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Traced, Waitable};

@@ -130,6 +130,25 @@ impl<P: SyncPolicy> Slots<'_, P> {
         })
     }
 
+    /// Whether `header` points to a header of this pool, live or not.
+    pub(super) fn is_header(&self, header: NonNull<Header<P>>) -> bool {
+        let offset = self.offset(header);
+        offset.is_multiple_of(Self::HEADER) && offset / Self::HEADER < self.count as usize
+    }
+
+    /// Every live header. For whoever knows that none comes or goes meanwhile.
+    pub(super) fn each_live(&self, mut visit: impl FnMut(NonNull<Header<P>>)) {
+        let carved = self.free.with(FreeList::carved);
+        for offset in (0..carved).step_by(Self::HEADER) {
+            // SAFETY: below the carve mark and on a boundary, hence a header.
+            let header = unsafe { self.header(offset) };
+            // SAFETY: as above.
+            if unsafe { header.as_ref() }.is_live() {
+                visit(header);
+            }
+        }
+    }
+
     /// In slots of `stride` bytes.
     pub(super) fn census(&self) -> Census {
         self.free.with(|free| Census {

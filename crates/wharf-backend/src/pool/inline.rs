@@ -127,6 +127,16 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment>
         }
     }
 
+    /// Whether `header` is one of its own, live or not.
+    pub(crate) fn is_slot(&self, header: NonNull<Header<P>>) -> bool {
+        self.core().is_header(header)
+    }
+
+    /// Every live segment. For whoever knows that none comes or goes meanwhile.
+    pub(crate) fn each_live(&self, visit: impl FnMut(NonNull<Header<P>>)) {
+        self.core().each_live(visit);
+    }
+
     #[inline]
     fn core(&self) -> Slots<'_, P> {
         Slots {

@@ -1,0 +1,62 @@
+//! What a wrapper asks of what it is wrapped around.
+//!
+//! A backend that does not say so by one of these markers cannot be wrapped so, and that is an error of the compiler.
+//! No memory safety rests on them.
+
+use wharf_sync::SyncPolicy;
+
+use super::{Checked, FaultInject, FindingSink, Scrub, Traced};
+use crate::{Alignment, MemBackend, PoolBackend, StaticPool, wrap};
+
+/// The bytes of a segment are the backend's own: what is in them when the segment goes back is nobody's any more.
+/// [`Scrub`] and [`Checked`] write to them then.
+///
+/// Not so with bytes that somebody has lent and will look at afterwards, and with registers.
+#[diagnostic::on_unimplemented(
+    message = "what `{Self}` takes back may still be somebody's",
+    note = "`Scrub` and `Checked` write to a segment that is freed; memory of your own says that this is right by `impl OwnsBytes`"
+)]
+pub trait OwnsBytes: MemBackend {}
+
+/// A backend that can vend again what it refused as exhausted once a segment *of this very backend* has gone back to it, and
+/// not before. So whoever waits for such a drop waits for the right thing: see [`Waitable`](super::Waitable).
+///
+/// Not so with the heap (it is everybody's), with a [`Share`](super::Share) (another share may hold what it lacks; it has
+/// [its own way to wait](super::Waits)), and with what can be waited for already.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may have memory again without a segment of its own going back",
+    note = "`Waitable` wakes a waiter when a segment goes back to it: put it directly around a pool (other wrappers may lie between); a `Share` of a `Quota` can be waited for as it is; the heap cannot"
+)]
+pub trait SelfContained: OwnsBytes {}
+
+/// A backend of equal slots: each of its segments, whatever its size, takes one unit of the
+/// [`capacity`](crate::Census::capacity) of its census, which never changes. So so many segments can be promised: see
+/// [`Quota`](super::Quota).
+///
+/// Not so with the heap (it has no capacity), with memory cut to measure (the free bytes may lie in pieces), and with a share
+/// of another quota (it may have less than its limit).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no memory of so many equal slots",
+    note = "`Quota` promises so many segments, and can do that only over a pool (other wrappers may lie between), and not over the heap, another quota's share, or a `Waitable` (its shares can be waited for as they are)"
+)]
+pub trait Slotted: SelfContained {}
+
+macro_rules! as_the_inner_one {
+    ($($marker:ident),*) => {$(
+        impl<B: $marker> $marker for FaultInject<B> {}
+        impl<B: $marker, L: wrap::BackendSink> $marker for Traced<B, L> {}
+        impl<B: $marker> $marker for Scrub<B> {}
+        impl<B: $marker, F: FindingSink, const N: usize> $marker for Checked<B, F, N> {}
+        impl<P: SyncPolicy> $marker for PoolBackend<'_, P> {}
+        impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> $marker
+            for StaticPool<P, PAYLOAD, SLOTS, A>
+        {
+        }
+    )*};
+}
+as_the_inner_one!(OwnsBytes, SelfContained, Slotted);
+
+#[cfg(feature = "alloc")]
+impl<P: SyncPolicy> OwnsBytes for crate::HeapBackend<P> {}
+impl<B: SelfContained> OwnsBytes for wrap::Waitable<B> {}
+impl<B: Slotted, const N: usize> OwnsBytes for wrap::Share<'_, B, N> {}
