@@ -11,6 +11,7 @@ use crate::process;
 use crate::report::{self, Row, Tally};
 use crate::setup::Setup;
 use crate::suites;
+use crate::suites::conformance::Counts;
 use crate::workspace::Workspace;
 
 /// What a suite has at hand.
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) setup: &'a Setup<'a>,
     pub(crate) host_only: bool,
+    /// What the conformance suites counted so far.
+    pub(crate) counts: Counts,
 }
 
 /// A suite. Its error is the reason why it could not run.
@@ -31,7 +34,7 @@ pub(crate) struct Suite {
 }
 
 /// Every suite, in the order in which they run.
-pub(crate) const ALL: [Suite; 8] = [
+pub(crate) const ALL: [Suite; 12] = [
     Suite {
         name: "host",
         about: "unit and integration tests",
@@ -55,12 +58,33 @@ pub(crate) const ALL: [Suite; 8] = [
     Suite {
         name: "conformance/host",
         about: "the required behaviours, on the host",
-        run: suites::conformance::run,
+        run: suites::conformance::host,
     },
     Suite {
+        name: "conformance/thumbv6m-none-eabi",
+        about: "the required behaviours, on a core without compare-and-swap",
+        run: suites::conformance::thumbv6m,
+    },
+    Suite {
+        name: "conformance/thumbv7m-none-eabi",
+        about: "the required behaviours, on a Cortex-M3",
+        run: suites::conformance::thumbv7m,
+    },
+    Suite {
+        name: "conformance/thumbv8m.main-none-eabi",
+        about: "the required behaviours, on a Cortex-M33",
+        run: suites::conformance::thumbv8m,
+    },
+    Suite {
+        name: "conformance/riscv32imac-unknown-none-elf",
+        about: "the required behaviours, on RISC-V",
+        run: suites::conformance::riscv32imac,
+    },
+    // The name that the suite on this board had when it was the only one. It builds nothing new.
+    Suite {
         name: "firmware/thumbv7m-none-eabi",
-        about: "the required behaviours, in a firmware image",
-        run: suites::firmware::run,
+        about: "conformance/thumbv7m-none-eabi by its first name",
+        run: suites::conformance::thumbv7m,
     },
     Suite {
         name: "lint",
@@ -91,6 +115,7 @@ pub(crate) fn run(
         workspace,
         setup: &setup,
         host_only,
+        counts: Counts::default(),
     };
     let chosen = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
     let suites: Vec<&Suite> = ALL.iter().filter(chosen).collect();
@@ -160,6 +185,10 @@ mod tests {
                 "loom",
                 "compile-fail",
                 "conformance/host",
+                "conformance/thumbv6m-none-eabi",
+                "conformance/thumbv7m-none-eabi",
+                "conformance/thumbv8m.main-none-eabi",
+                "conformance/riscv32imac-unknown-none-elf",
                 "firmware/thumbv7m-none-eabi",
                 "lint",
                 "features",

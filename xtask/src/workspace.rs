@@ -38,6 +38,8 @@ pub(crate) struct Package {
     /// Runs on hosts only: `package.metadata.wharf.hosted = true`.
     pub(crate) hosted: bool,
     pub(crate) features: BTreeMap<String, Vec<String>>,
+    /// Its programs.
+    pub(crate) bins: Vec<String>,
     /// Integration tests that need no feature beyond those of a host build.
     pub(crate) tests: Vec<String>,
 }
@@ -170,15 +172,21 @@ fn packages(metadata: &Value, root: &Path) -> Vec<Package> {
                 array(&target["required-features"])
                     .all(|feature| HOST_FEATURES.iter().any(|known| feature == known))
             };
-            let is_test = |target: &&Value| array(&target["kind"]).any(|kind| kind == "test");
+            let is = |what: &'static str| {
+                move |target: &&Value| array(&target["kind"]).any(|kind| kind == what)
+            };
             Package {
                 name: text(&package["name"]),
                 is_library: publish && folder.starts_with(&crates),
                 folder,
                 hosted: package["metadata"]["wharf"]["hosted"] == true,
                 features: features(&package["features"]),
+                bins: array(&package["targets"])
+                    .filter(is("bin"))
+                    .map(|target| text(&target["name"]))
+                    .collect(),
                 tests: array(&package["targets"])
-                    .filter(is_test)
+                    .filter(is("test"))
                     .filter(in_host_build)
                     .map(|target| text(&target["name"]))
                     .collect(),
