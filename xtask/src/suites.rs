@@ -1,5 +1,6 @@
 //! The suites, and what they share: running one cargo command, and counting what it came to.
 
+pub(crate) mod asan;
 pub(crate) mod compile_fail;
 pub(crate) mod conformance;
 pub(crate) mod doc;
@@ -7,6 +8,7 @@ pub(crate) mod features;
 pub(crate) mod host;
 pub(crate) mod lint;
 pub(crate) mod loom;
+pub(crate) mod miri;
 
 use std::process::Command;
 use std::time::Duration;
