@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::emulator::{BOARDS, Board};
+use crate::emulator::{Board, LM3S6965EVB};
 use crate::failure::Failure;
 use crate::process::{self, Stream};
 use crate::setup::{Need, Setup};
@@ -14,6 +14,9 @@ use crate::workspace::Workspace;
 
 /// The package and binary of the demonstration's firmware.
 pub(crate) const FIRMWARE: &str = "digits-firmware";
+
+/// The boards that the firmware knows.
+const BOARDS: [&Board; 1] = [&LM3S6965EVB];
 
 /// By which the firmware's build script learns of another model than the repository's.
 const MODEL: &str = "WHARF_DIGITS_MODEL";
@@ -105,7 +108,7 @@ fn on_board(
 ) -> Result<ExitCode, Failure> {
     let setup = Setup::new(workspace);
     setup
-        .ensure(Need::Emulator(board.program))
+        .ensure(Need::emulator(board))
         .map_err(Failure::failed)?;
     let toolchain = setup.toolchain(board.triple).map_err(Failure::failed)?;
 

@@ -15,18 +15,45 @@ pub(crate) struct Board {
     pub(crate) triple: &'static str,
     /// The emulator's program.
     pub(crate) program: &'static str,
+    /// In which package Debian and Ubuntu ship it.
+    pub(crate) package: &'static str,
     machine: &'static [&'static str],
 }
+
+/// A BBC micro:bit: a Cortex-M0, which has no compare-and-swap, with 256 KiB of flash and 16 KiB of RAM.
+pub(crate) const MICROBIT: Board = Board {
+    triple: "thumbv6m-none-eabi",
+    program: "qemu-system-arm",
+    package: "qemu-system-arm",
+    machine: &["-machine", "microbit"],
+};
 
 /// An LM3S6965 evaluation board: a Cortex-M3 with 256 KiB of flash and 64 KiB of RAM.
 pub(crate) const LM3S6965EVB: Board = Board {
     triple: "thumbv7m-none-eabi",
     program: "qemu-system-arm",
+    package: "qemu-system-arm",
     machine: &["-machine", "lm3s6965evb", "-cpu", "cortex-m3"],
 };
 
-/// Every board, for whoever chooses by target.
-pub(crate) const BOARDS: [&Board; 1] = [&LM3S6965EVB];
+/// An Arm MPS2+ with the image AN505: a Cortex-M33 with DMA controllers.
+pub(crate) const MPS2_AN505: Board = Board {
+    triple: "thumbv8m.main-none-eabi",
+    program: "qemu-system-arm",
+    package: "qemu-system-arm",
+    machine: &["-machine", "mps2-an505"],
+};
+
+/// QEMU's generic RISC-V machine, without the firmware that it brings.
+pub(crate) const RISCV_VIRT: Board = Board {
+    triple: "riscv32imac-unknown-none-elf",
+    program: "qemu-system-riscv32",
+    package: "qemu-system-misc",
+    machine: &["-machine", "virt", "-bios", "none"],
+};
+
+/// Every board.
+pub(crate) const BOARDS: [&Board; 4] = [&MICROBIT, &LM3S6965EVB, &MPS2_AN505, &RISCV_VIRT];
 
 /// An image that has not ended by itself by then never will.
 const WATCHDOG: Duration = Duration::from_secs(300);

@@ -8,6 +8,8 @@ mod demo;
 mod emulator;
 mod failure;
 mod figures;
+mod mutants;
+mod nightly;
 mod process;
 mod report;
 mod setup;
@@ -64,6 +66,13 @@ enum Task {
     /// Cortex-M0. A goal that is not met is printed as such and fails nothing.
     #[command(verbatim_doc_comment)]
     Figures(FiguresArgs),
+    /// Change the libraries' code, one place at a time, and see whether a test fails
+    ///
+    /// By cargo-mutants, which is built first if it is not installed. Takes hours for all crates: end
+    /// it at any time, and call it again to go on. A mutant that no test notices is printed as such
+    /// and fails nothing; what is skipped is in .cargo/mutants.toml, with reasons.
+    #[command(verbatim_doc_comment)]
+    Mutants(mutants::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,6 +139,7 @@ fn perform(task: Task) -> Result<ExitCode, Failure> {
             suite::run(&workspace, args.host_only, &args.only, args.json.as_deref())
         }
         Task::Setup(args) => setup::run(&workspace, args.check),
+        Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Figures(args) => figures::run(&workspace, args.json.as_deref()),
     }
 }

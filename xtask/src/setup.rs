@@ -7,7 +7,7 @@ use std::fmt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::emulator::BOARDS;
+use crate::emulator::{BOARDS, Board};
 use crate::failure::Failure;
 use crate::process;
 use crate::toolchain::{MCU_TARGETS, Toolchain};
@@ -24,8 +24,11 @@ const WATCHDOG: Duration = Duration::from_secs(900);
 pub(crate) enum Need {
     /// A toolchain that builds for this target.
     Target(&'static str),
-    /// A program of QEMU's, which distributions package under its own name.
-    Emulator(&'static str),
+    /// A program of QEMU's, with the package that brings it.
+    Emulator {
+        program: &'static str,
+        package: &'static str,
+    },
     /// Any other program, which distributions package under its own name.
     Program(&'static str),
     /// A component of rustup's toolchain, with the cargo subcommand that it brings.
@@ -52,7 +55,7 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Target(triple) => write!(f, "a toolchain for {triple}"),
-            Self::Emulator(program) => write!(f, "the emulator {program}"),
+            Self::Emulator { program, .. } => write!(f, "the emulator {program}"),
             Self::Program(program) => write!(f, "the program {program}"),
             Self::Component { name, .. } => write!(f, "the component {name}"),
         }
@@ -60,11 +63,19 @@ impl fmt::Display for Need {
 }
 
 impl Need {
+    /// What runs a board.
+    pub(crate) const fn emulator(board: &Board) -> Self {
+        Self::Emulator {
+            program: board.program,
+            package: board.package,
+        }
+    }
+
     /// `None` if it is there, otherwise what is missing.
     fn missing(self, workspace: &Workspace) -> Option<String> {
         match self {
             Self::Target(triple) => Toolchain::find(workspace, triple).err(),
-            Self::Emulator(program) | Self::Program(program) => {
+            Self::Emulator { program, .. } | Self::Program(program) => {
                 let answer = process::ask(Command::new(program).arg("--version"));
                 answer
                     .is_none()
@@ -89,12 +100,10 @@ impl Need {
                 "`rustup target add {triple}`, or on Debian and Ubuntu `{}`",
                 apt_advice(&CROSS_PACKAGES)
             ),
-            Self::Emulator(program) => {
-                format!(
-                    "on Debian and Ubuntu `{}`, elsewhere QEMU for Arm",
-                    apt_advice(&[program])
-                )
-            }
+            Self::Emulator { program, package } => format!(
+                "on Debian and Ubuntu `{}`, elsewhere the {program} of QEMU",
+                apt_advice(&[package])
+            ),
             Self::Program(program) => format!(
                 "on Debian and Ubuntu `{}`, elsewhere by the system's own packages",
                 apt_advice(&[program])
@@ -165,7 +174,7 @@ impl<'a> Setup<'a> {
                     self.apt(&CROSS_PACKAGES);
                 }
             }
-            Need::Emulator(program) | Need::Program(program) => self.apt(&[program]),
+            Need::Emulator { package, .. } | Need::Program(package) => self.apt(&[package]),
             Need::Component { name, .. } => {
                 self.step(Command::new("rustup").args(["component", "add", name]));
             }
@@ -229,9 +238,8 @@ fn privilege() -> Option<&'static [&'static str]> {
 /// Everything that any task needs.
 fn everything() -> Vec<Need> {
     let targets = MCU_TARGETS.into_iter().map(Need::Target);
-    let emulators = BOARDS
-        .into_iter()
-        .map(|board| Need::Emulator(board.program));
+    let mut emulators: Vec<Need> = BOARDS.into_iter().map(Need::emulator).collect();
+    emulators.dedup();
     [RUSTFMT, CLIPPY]
         .into_iter()
         .chain(targets)
@@ -271,6 +279,7 @@ pub(crate) fn run(workspace: &Workspace, check: bool) -> Result<ExitCode, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::RISCV_VIRT;
 
     #[test]
     fn advice_can_be_typed() {
@@ -278,6 +287,11 @@ mod tests {
             Need::Target("thumbv6m-none-eabi").advice(),
             "`rustup target add thumbv6m-none-eabi`, or on Debian and Ubuntu `sudo apt-get update \
              && sudo apt-get install --no-install-recommends rustc-web rust-web-src`"
+        );
+        assert_eq!(
+            Need::emulator(&RISCV_VIRT).advice(),
+            "on Debian and Ubuntu `sudo apt-get update && sudo apt-get install \
+             --no-install-recommends qemu-system-misc`, elsewhere the qemu-system-riscv32 of QEMU"
         );
         assert_eq!(CLIPPY.advice(), "`rustup component add clippy`");
         assert_eq!(
@@ -290,10 +304,14 @@ mod tests {
     #[test]
     fn setup_covers_every_target_and_every_board() {
         let everything = everything();
-        assert!(everything.contains(&Need::Target("thumbv6m-none-eabi")));
-        assert!(everything.contains(&Need::Target("thumbv7m-none-eabi")));
-        assert!(everything.contains(&Need::Emulator("qemu-system-arm")));
+        for triple in MCU_TARGETS {
+            assert!(everything.contains(&Need::Target(triple)), "{triple}");
+        }
         for board in BOARDS {
+            let emulators = everything
+                .iter()
+                .filter(|need| **need == Need::emulator(board));
+            assert_eq!(emulators.count(), 1, "{}", board.program);
             assert!(
                 everything.contains(&Need::Target(board.triple)),
                 "{}",

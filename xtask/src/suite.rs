@@ -11,6 +11,7 @@ use crate::process;
 use crate::report::{self, Row, Tally};
 use crate::setup::Setup;
 use crate::suites;
+use crate::suites::conformance::Counts;
 use crate::workspace::Workspace;
 
 /// What a suite has at hand.
@@ -19,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) setup: &'a Setup<'a>,
     pub(crate) host_only: bool,
+    /// What the conformance suites counted so far.
+    pub(crate) counts: Counts,
 }
 
 /// A suite. Its error is the reason why it could not run.
@@ -27,49 +30,96 @@ pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// What it shows, for the heading.
     about: &'static str,
+    /// Needs what not every machine has, and is left out where it lacks.
+    optional: bool,
     run: fn(&Context<'_>) -> Result<Tally, String>,
 }
 
 /// Every suite, in the order in which they run.
-pub(crate) const ALL: [Suite; 8] = [
+pub(crate) const ALL: [Suite; 14] = [
     Suite {
         name: "host",
         about: "unit and integration tests",
+        optional: false,
         run: suites::host::run,
     },
     Suite {
         name: "doc",
         about: "examples in the documentation",
+        optional: false,
         run: suites::doc::run,
     },
     Suite {
         name: "loom",
         about: "every interleaving of the protocols",
+        optional: false,
         run: suites::loom::run,
+    },
+    Suite {
+        name: "asan",
+        about: "the tests of the libraries, under the AddressSanitizer",
+        optional: true,
+        run: suites::asan::run,
+    },
+    Suite {
+        name: "miri",
+        about: "tests of the libraries, interpreted",
+        optional: true,
+        run: suites::miri::run,
     },
     Suite {
         name: "compile-fail",
         about: "misuse that the compiler refuses",
+        optional: false,
         run: suites::compile_fail::run,
     },
     Suite {
         name: "conformance/host",
         about: "the required behaviours, on the host",
-        run: suites::conformance::run,
+        optional: false,
+        run: suites::conformance::host,
     },
     Suite {
+        name: "conformance/thumbv6m-none-eabi",
+        about: "the required behaviours, on a core without compare-and-swap",
+        optional: false,
+        run: suites::conformance::thumbv6m,
+    },
+    Suite {
+        name: "conformance/thumbv7m-none-eabi",
+        about: "the required behaviours, on a Cortex-M3",
+        optional: false,
+        run: suites::conformance::thumbv7m,
+    },
+    Suite {
+        name: "conformance/thumbv8m.main-none-eabi",
+        about: "the required behaviours, on a Cortex-M33",
+        optional: false,
+        run: suites::conformance::thumbv8m,
+    },
+    Suite {
+        name: "conformance/riscv32imac-unknown-none-elf",
+        about: "the required behaviours, on RISC-V",
+        optional: false,
+        run: suites::conformance::riscv32imac,
+    },
+    // The name that the suite on this board had when it was the only one. It builds nothing new.
+    Suite {
         name: "firmware/thumbv7m-none-eabi",
-        about: "the required behaviours, in a firmware image",
-        run: suites::firmware::run,
+        about: "conformance/thumbv7m-none-eabi by its first name",
+        optional: false,
+        run: suites::conformance::thumbv7m,
     },
     Suite {
         name: "lint",
         about: "rustfmt and clippy",
+        optional: false,
         run: suites::lint::run,
     },
     Suite {
         name: "features",
         about: "each library crate alone, with no features and with all",
+        optional: false,
         run: suites::features::run,
     },
 ];
@@ -91,6 +141,7 @@ pub(crate) fn run(
         workspace,
         setup: &setup,
         host_only,
+        counts: Counts::default(),
     };
     let chosen = |suite: &&Suite| only.is_empty() || only.iter().any(|name| name == suite.name);
     let suites: Vec<&Suite> = ALL.iter().filter(chosen).collect();
@@ -102,7 +153,7 @@ pub(crate) fn run(
             suite.name, suite.about
         ));
         let start = Instant::now();
-        let tally = settle((suite.run)(&context), host_only);
+        let tally = settle((suite.run)(&context), host_only || suite.optional);
         rows.push(Row {
             name: suite.name,
             tally,
@@ -126,10 +177,10 @@ pub(crate) fn run(
 }
 
 /// Turns what a suite returned into its counts. A suite that tested nothing has failed, unless it
-/// was told to stay out of the way.
-fn settle(outcome: Result<Tally, String>, host_only: bool) -> Tally {
+/// says that it was left out and may be.
+fn settle(outcome: Result<Tally, String>, may_be_left_out: bool) -> Tally {
     let mut tally = outcome.unwrap_or_else(Tally::could_not_run);
-    let left_out = host_only && tally.skipped > 0;
+    let left_out = may_be_left_out && tally.skipped > 0;
     if tally.passed == 0 && tally.failed == 0 && !left_out {
         tally.fail(1, "no test ran");
     }
@@ -158,8 +209,14 @@ mod tests {
                 "host",
                 "doc",
                 "loom",
+                "asan",
+                "miri",
                 "compile-fail",
                 "conformance/host",
+                "conformance/thumbv6m-none-eabi",
+                "conformance/thumbv7m-none-eabi",
+                "conformance/thumbv8m.main-none-eabi",
+                "conformance/riscv32imac-unknown-none-elf",
                 "firmware/thumbv7m-none-eabi",
                 "lint",
                 "features",
@@ -178,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_host_only_excuses_a_suite_that_skipped_everything() {
+    fn a_suite_that_skipped_everything_needs_an_excuse() {
         let skipped = || {
             let mut tally = Tally::default();
             tally.skip(3, "left out");

@@ -1,18 +1,19 @@
 //! The suites, and what they share: running one cargo command, and counting what it came to.
 
+pub(crate) mod asan;
 pub(crate) mod compile_fail;
 pub(crate) mod conformance;
 pub(crate) mod doc;
 pub(crate) mod features;
-pub(crate) mod firmware;
 pub(crate) mod host;
 pub(crate) mod lint;
 pub(crate) mod loom;
+pub(crate) mod miri;
 
 use std::process::Command;
 use std::time::Duration;
 
-use crate::count::{self, Libtest};
+use crate::count::{self, Conformance, Libtest};
 use crate::process::{self, Finished};
 use crate::report::Tally;
 
@@ -74,7 +75,8 @@ fn tally_libtest(finished: &Finished) -> Tally {
 }
 
 /// Counts the conformance lines of a finished run, which must have exited with 0 and printed some.
-fn tally_conformance(finished: &Finished) -> Tally {
+/// Hands out what they said of each subject, too.
+fn count_conformance(finished: &Finished) -> (Tally, Vec<Conformance>) {
     let subjects = count::conformance(&finished.lines);
     let mut tally = Tally::default();
     for subject in &subjects {
@@ -91,7 +93,7 @@ fn tally_conformance(finished: &Finished) -> Tally {
     } else if subjects.is_empty() {
         tally.fail(1, "it printed no `conformance:` line");
     }
-    tally
+    (tally, subjects)
 }
 
 #[cfg(test)]
@@ -144,6 +146,7 @@ mod tests {
 
     #[test]
     fn conformance_needs_lines_and_a_clean_exit() {
+        let tally_conformance = |finished: &Finished| count_conformance(finished).0;
         let line = "echo 'conformance: unsync/pool: 5 passed, 0 failed'";
         assert_eq!(tally_conformance(&shell(line)), tally(5, &[]));
         assert_eq!(

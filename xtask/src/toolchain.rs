@@ -8,7 +8,12 @@ use crate::process;
 use crate::workspace::{Workspace, rustc};
 
 /// The microcontroller targets that the workspace builds for.
-pub(crate) const MCU_TARGETS: [&str; 2] = ["thumbv6m-none-eabi", "thumbv7m-none-eabi"];
+pub(crate) const MCU_TARGETS: [&str; 4] = [
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv8m.main-none-eabi",
+    "riscv32imac-unknown-none-elf",
+];
 
 /// The compiler of Debian's and Ubuntu's packages, which stands beside rustup's undisturbed.
 const DISTRIBUTION_RUSTC: &str = "/usr/bin/rustc";

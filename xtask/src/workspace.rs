@@ -38,6 +38,10 @@ pub(crate) struct Package {
     /// Runs on hosts only: `package.metadata.wharf.hosted = true`.
     pub(crate) hosted: bool,
     pub(crate) features: BTreeMap<String, Vec<String>>,
+    /// What it depends on to be built, in the workspace or not.
+    pub(crate) dependencies: Vec<String>,
+    /// Its programs.
+    pub(crate) bins: Vec<String>,
     /// Integration tests that need no feature beyond those of a host build.
     pub(crate) tests: Vec<String>,
 }
@@ -138,6 +142,14 @@ impl Workspace {
         found.ok_or_else(|| format!("the workspace has no package `{name}`"))
     }
 
+    /// Whether `package` depends on the member `name`, be it through others.
+    pub(crate) fn depends(&self, package: &Package, name: &str) -> bool {
+        package.dependencies.iter().any(|dependency| {
+            let member = self.packages.iter().find(|p| p.name == *dependency);
+            dependency == name || member.is_some_and(|member| self.depends(member, name))
+        })
+    }
+
     pub(crate) fn libraries(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| package.is_library)
     }
@@ -170,15 +182,25 @@ fn packages(metadata: &Value, root: &Path) -> Vec<Package> {
                 array(&target["required-features"])
                     .all(|feature| HOST_FEATURES.iter().any(|known| feature == known))
             };
-            let is_test = |target: &&Value| array(&target["kind"]).any(|kind| kind == "test");
+            let is = |what: &'static str| {
+                move |target: &&Value| array(&target["kind"]).any(|kind| kind == what)
+            };
             Package {
                 name: text(&package["name"]),
                 is_library: publish && folder.starts_with(&crates),
                 folder,
                 hosted: package["metadata"]["wharf"]["hosted"] == true,
                 features: features(&package["features"]),
+                dependencies: array(&package["dependencies"])
+                    .filter(|dependency| dependency["kind"].is_null())
+                    .map(|dependency| text(&dependency["name"]))
+                    .collect(),
+                bins: array(&package["targets"])
+                    .filter(is("bin"))
+                    .map(|target| text(&target["name"]))
+                    .collect(),
                 tests: array(&package["targets"])
-                    .filter(is_test)
+                    .filter(is("test"))
                     .filter(in_host_build)
                     .map(|target| text(&target["name"]))
                     .collect(),

@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     if left_out > 0 {
         tally.skip(
             left_out,
-            format!("{} left out by --host-only", MCU_TARGETS.join(" and ")),
+            format!("{} left out by --host-only", MCU_TARGETS.join(", ")),
         );
     }
     for (reason, count) in unbuildable {
@@ -201,6 +201,12 @@ mod tests {
                 "wharf-sync on thumbv7m-none-eabi, no features",
                 "wharf-sync on thumbv7m-none-eabi, alloc",
                 "wharf-host on thumbv7m-none-eabi, no features",
+                "wharf-sync on thumbv8m.main-none-eabi, no features",
+                "wharf-sync on thumbv8m.main-none-eabi, alloc",
+                "wharf-host on thumbv8m.main-none-eabi, no features",
+                "wharf-sync on riscv32imac-unknown-none-elf, no features",
+                "wharf-sync on riscv32imac-unknown-none-elf, alloc",
+                "wharf-host on riscv32imac-unknown-none-elf, no features",
             ]
         );
     }

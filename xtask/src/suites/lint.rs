@@ -1,18 +1,24 @@
 //! Suite `lint`: the code is formatted, and clippy has nothing to say about any of it: what runs on
 //! the host, the loom models, the firmware.
 
+use std::process::Command;
+
 use crate::demo;
-use crate::emulator::LM3S6965EVB;
+use crate::emulator::{Board, LM3S6965EVB, RISCV_VIRT};
 use crate::figures;
 use crate::report::Tally;
 use crate::setup::{CLIPPY, RUSTFMT};
 use crate::suite::Context;
-use crate::suites::{check, firmware};
+use crate::suites::{check, conformance};
 use crate::toolchain::Toolchain;
 use crate::workspace::{Package, Workspace};
 
-/// The packages whose code is there only when built for a microcontroller.
-const FIRMWARE: [&str; 2] = [demo::FIRMWARE, firmware::PACKAGE];
+/// The packages whose code is there only when built for a microcontroller, by the kinds of core that
+/// they have code for: one board for each.
+const FIRMWARE: [(&Board, &[&str]); 2] = [
+    (&LM3S6965EVB, &[demo::FIRMWARE, conformance::FIRMWARE]),
+    (&RISCV_VIRT, &[conformance::FIRMWARE]),
+];
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     let mut tally = Tally::default();
@@ -25,7 +31,10 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
             add(on_host(context));
             add(on_models(context));
             add(on_figures(context));
-            add(on_firmware(context));
+            for (board, packages) in FIRMWARE {
+                add(on_firmware(context, board, packages));
+            }
+            add(on_weighed(context));
         }
         Err(reason) => add(Err(reason)),
     }
@@ -78,38 +87,43 @@ fn on_models(context: &Context<'_>) -> Result<Tally, String> {
     check("clippy of the loom models", &mut command)
 }
 
-fn on_firmware(context: &Context<'_>) -> Result<Tally, String> {
-    let workspace = context.workspace;
-    let triple = LM3S6965EVB.triple;
+fn on_firmware(context: &Context<'_>, board: &Board, packages: &[&str]) -> Result<Tally, String> {
+    let what = format!("clippy of the firmware for {}", board.triple);
+    on_bare_metal(context, board.triple, &what, |command| {
+        for package in packages {
+            command.args(["-p", package]);
+        }
+        command.args(["--lib", "--bins"]);
+    })
+}
+
+fn on_weighed(context: &Context<'_>) -> Result<Tally, String> {
+    let what = "clippy of the images that are weighed";
+    on_bare_metal(context, LM3S6965EVB.triple, what, |command| {
+        command.args(["-p", figures::PACKAGE, "--features", "size", "--bins"]);
+    })
+}
+
+fn on_bare_metal(
+    context: &Context<'_>,
+    triple: &'static str,
+    what: &str,
+    choose: impl FnOnce(&mut Command),
+) -> Result<Tally, String> {
     let mut tally = Tally::default();
     if context.host_only {
-        tally.skip(1, "clippy of the firmware: --host-only");
+        tally.skip(1, format!("{what}: --host-only"));
         return Ok(tally);
     }
     // clippy is a compiler: it reads only the standard library that was built by its own.
-    let toolchain = match Toolchain::find(workspace, triple) {
+    let toolchain = match Toolchain::find(context.workspace, triple) {
         Ok(toolchain) if toolchain.is_pinned() => toolchain,
         _ => {
-            tally.skip(
-                1,
-                format!("clippy of the firmware: only rustup's own {triple} would do"),
-            );
+            tally.skip(1, format!("{what}: only rustup's own {triple} would do"));
             return Ok(tally);
         }
     };
-    let mut command = toolchain.cargo(workspace, "clippy");
-    for package in FIRMWARE {
-        command.args(["-p", package, "--bin", package]);
-    }
-    tally.add(check(
-        "clippy of the firmware",
-        command.args(["--", "-D", "warnings"]),
-    )?);
-    let mut command = toolchain.cargo(workspace, "clippy");
-    command.args(["-p", figures::PACKAGE, "--features", "size", "--bins"]);
-    tally.add(check(
-        "clippy of the images that are weighed",
-        command.args(["--", "-D", "warnings"]),
-    )?);
-    Ok(tally)
+    let mut command = toolchain.cargo(context.workspace, "clippy");
+    choose(&mut command);
+    check(what, command.args(["--", "-D", "warnings"]))
 }

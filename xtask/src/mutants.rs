@@ -1,0 +1,278 @@
+//! `cargo xtask mutants`: changes the libraries' code in one place at a time and sees whether a test of
+//! the host suites fails. A run that is ended goes on where it was when the task is called again.
+
+mod ledger;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::mutants::ledger::{Ledger, Verdicts};
+use crate::process;
+use crate::suite;
+use crate::suites::conformance;
+use crate::workspace::{Package, Workspace};
+
+/// What to run, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Mutate this crate only (may be given again); otherwise every library crate, one after the other
+    #[arg(long = "crate", value_name = "NAME")]
+    crates: Vec<String>,
+    /// Also write what came of each crate to this file
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Build and test this many mutants at a time, each in a folder of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: u32,
+    /// How long the tests of one mutant may take, in seconds; otherwise a multiple of what they take
+    /// without one
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+    /// Forget what earlier runs found: needed after tests were taken away
+    #[arg(long)]
+    fresh: bool,
+    /// Run nothing: report what earlier runs found
+    #[arg(long, conflicts_with = "fresh")]
+    report: bool,
+}
+
+/// The tool's package and program.
+const TOOL: &str = "cargo-mutants";
+
+/// Building the tool takes minutes.
+const INSTALL_LIMIT: Duration = Duration::from_secs(1800);
+
+/// The tool's exit codes for a run that came to its end: all caught, some missed, some too slow.
+const ENDED: [i32; 3] = [0, 2, 3];
+/// Its exit code where the tests fail without any mutant.
+const BASELINE_FAILED: i32 = 4;
+
+/// Runs, prints a summary, writes the JSON. Mutants that no test noticed are a finding, not a failure.
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode, Failure> {
+    let packages = choose(workspace, &args.crates)?;
+    let mut file = args
+        .json
+        .as_deref()
+        .map(|path| suite::create(path).map(|file| (file, path)))
+        .transpose()?;
+    let folder = workspace.target_dir.join("mutants");
+    let tool = Tool::get(workspace, &folder)?;
+
+    let mut crates = Vec::new();
+    let mut unfinished = Vec::new();
+    for (index, package) in packages.iter().enumerate() {
+        process::say(&format!(
+            "\n=== crate {} of {}: {}",
+            index + 1,
+            packages.len(),
+            package.name
+        ));
+        let place = folder.join(&package.name);
+        let mut ledger = Ledger::open(&place, args.fresh).map_err(Failure::failed)?;
+        let ended = if args.report {
+            Ok(())
+        } else {
+            tool.mutate(workspace, package, &place, &ledger, args)
+        };
+        ledger.absorb().map_err(Failure::failed)?;
+        let known = tool.list(workspace, package)?;
+        let verdicts = ledger.verdicts(&known);
+        process::say(&verdicts.summary(&package.name));
+        if let Err(reason) = ended {
+            unfinished.push(format!("{}: {reason}", package.name));
+        }
+        crates.push((package.name.clone(), verdicts));
+    }
+
+    process::say("");
+    for (name, verdicts) in &crates {
+        process::say(&verdicts.summary(name));
+    }
+    if let Some((file, path)) = &mut file {
+        let written = file.write_all(json(&crates).as_bytes());
+        written.map_err(|error| suite::unwritable(path, &error))?;
+    }
+    if unfinished.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::failed(unfinished.join("; ")))
+    }
+}
+
+fn choose<'a>(workspace: &'a Workspace, names: &[String]) -> Result<Vec<&'a Package>, Failure> {
+    let libraries: Vec<&Package> = workspace.libraries().collect();
+    if names.is_empty() {
+        return Ok(libraries);
+    }
+    names
+        .iter()
+        .map(|name| {
+            let found = libraries.iter().find(|package| package.name == *name);
+            found.copied().ok_or_else(|| {
+                let known: Vec<&str> = libraries.iter().map(|p| p.name.as_str()).collect();
+                Failure::bad_input(format!(
+                    "--crate: `{name}` is no library crate; they are {}",
+                    known.join(", ")
+                ))
+            })
+        })
+        .collect()
+}
+
+/// The packages whose tests judge a mutant: its own, and those that run the conformance suite on it.
+fn judges<'a>(workspace: &'a Workspace, package: &'a Package) -> Vec<&'a Package> {
+    let runs_suite = |other: &&Package| {
+        let suite = conformance::TESTS
+            .iter()
+            .any(|(name, _)| *name == other.name);
+        suite && other.name != package.name && workspace.depends(other, &package.name)
+    };
+    std::iter::once(package)
+        .chain(workspace.packages.iter().filter(runs_suite))
+        .collect()
+}
+
+/// cargo-mutants, wherever it is.
+#[derive(Debug)]
+struct Tool(PathBuf);
+
+impl Tool {
+    /// Finds the tool, or installs it beside what it will build.
+    fn get(workspace: &Workspace, folder: &Path) -> Result<Self, Failure> {
+        let works = |program: &Path| {
+            process::ask(Command::new(program).args(["mutants", "--version"])).is_some()
+        };
+        let own = folder.join("tool/bin").join(TOOL);
+        for program in [PathBuf::from(TOOL), own.clone()] {
+            if works(&program) {
+                return Ok(Self(program));
+            }
+        }
+        process::note(&format!(
+            "mutants: {TOOL} is not installed: building it into {}",
+            folder.join("tool").display()
+        ));
+        let mut install = workspace.cargo("install");
+        install
+            .args([TOOL, "--locked", "--root"])
+            .arg(folder.join("tool"))
+            .arg("--target-dir")
+            .arg(folder.join("tool/build"));
+        let installed = process::run(&mut install, INSTALL_LIMIT, process::echo_aside)?;
+        if works(&own) {
+            // Only the program is wanted.
+            let _ = fs::remove_dir_all(folder.join("tool/build"));
+            Ok(Self(own))
+        } else {
+            Err(Failure::failed(format!(
+                "{TOOL} cannot be installed: {}; to get it: `cargo install {TOOL} --locked`",
+                installed.complaint()
+            )))
+        }
+    }
+
+    fn command(&self, workspace: &Workspace, package: &Package) -> Command {
+        let mut command = Command::new(&self.0);
+        command
+            .args(["mutants", "--package", &package.name])
+            .current_dir(&workspace.root);
+        command
+    }
+
+    /// The names of every mutant of a crate as it is now.
+    fn list(&self, workspace: &Workspace, package: &Package) -> Result<Vec<String>, Failure> {
+        let mut command = self.command(workspace, package);
+        let listed = process::ask(command.args(["--list", "--colors", "never"]));
+        let listed = listed.ok_or_else(|| {
+            Failure::failed(format!(
+                "{TOOL} cannot list the mutants of {}",
+                package.name
+            ))
+        })?;
+        Ok(listed.lines().map(str::to_owned).collect())
+    }
+
+    /// Tests every mutant of a crate that is not known to be caught. The tool has the terminal to
+    /// itself: it draws its progress there.
+    fn mutate(
+        &self,
+        workspace: &Workspace,
+        package: &Package,
+        place: &Path,
+        ledger: &Ledger,
+        args: &Args,
+    ) -> Result<(), String> {
+        let judges = judges(workspace, package);
+        let mut command = self.command(workspace, package);
+        command.arg("--output").arg(place);
+        for judge in &judges {
+            command.args(["--test-package", &judge.name]);
+        }
+        let features = Workspace::host_features(judges.iter().copied());
+        if !features.is_empty() {
+            command.args(["--features", &features]);
+        }
+        // Examples in the documentation are slow to build, and have a suite of their own.
+        for kind in ["--lib", "--tests"] {
+            command.args(["--cargo-test-arg", kind]);
+        }
+        command.args(["--jobs", &args.jobs.to_string()]);
+        if let Some(timeout) = args.timeout {
+            command.args(["--timeout", &timeout.to_string()]);
+        }
+        if ledger.resumes() {
+            command.arg("--iterate");
+        }
+        // Mutants are many, and nobody debugs one.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "none");
+        if args.jobs == 1 {
+            // Dependencies are built once for all crates and runs.
+            command.env("CARGO_TARGET_DIR", place.with_file_name("build"));
+        } else {
+            command.env_remove("CARGO_TARGET_DIR");
+        }
+        let status = command
+            .status()
+            .map_err(|error| format!("{TOOL}: {error}"))?;
+        match status.code() {
+            Some(code) if ENDED.contains(&code) => Ok(()),
+            Some(BASELINE_FAILED) => Err("its tests fail without any mutant".to_owned()),
+            _ => Err(format!(
+                "{TOOL} ended by {status}; the next call goes on from here"
+            )),
+        }
+    }
+}
+
+/// `{"crates":[…]}`, one crate a line.
+fn json(crates: &[(String, Verdicts)]) -> String {
+    let lines: Vec<String> = crates
+        .iter()
+        .map(|(name, verdicts)| verdicts.json(name))
+        .collect();
+    format!("{{\"crates\":[\n{}\n]}}\n", lines.join(",\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_json_has_a_line_for_each_crate() {
+        let verdicts = Verdicts {
+            caught: 3,
+            missed: vec!["a.rs:1:2: replace \"x\"".to_owned()],
+            ..Verdicts::default()
+        };
+        let json = json(&[("wharf-sync".to_owned(), verdicts)]);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["crates"][0]["crate"], "wharf-sync");
+        assert_eq!(value["crates"][0]["viable"], 4);
+        assert_eq!(value["crates"][0]["caught"], 3);
+        assert_eq!(value["crates"][0]["missed"][0], "a.rs:1:2: replace \"x\"");
+    }
+}
