@@ -3,10 +3,10 @@
 use core::mem::MaybeUninit;
 
 use wharf_backend::{
-    AllocError, BackendExt, BackendRef, Census, MemBackend, PoolBackend, PoolError, SegmentMut,
-    SlotControl, StaticPool, Uninit,
+    AllocError, BackendExt, BackendRef, Caps, Census, MemBackend, PoolBackend, PoolError,
+    SegmentMut, SlotControl, StaticPool, Uninit,
 };
-use wharf_sync::Unsync;
+use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
 
 type Control = SlotControl<Unsync>;
 
@@ -452,4 +452,18 @@ mod shared {
         drop(frames);
         assert_eq!(FRAMES.census().in_use, 0);
     }
+}
+
+#[test]
+fn what_a_pool_is_follows_from_its_policy() {
+    fn caps<P: SyncPolicy>() -> Caps {
+        StaticPool::<P, 8, 1>::fresh().caps()
+    }
+    let always = Caps::OWNS_BYTES;
+    assert_eq!(caps::<Unsync>(), always | Caps::NONBLOCKING);
+    assert_eq!(
+        caps::<Critical>(),
+        always | Caps::NONBLOCKING | Caps::ISR_SAFE
+    );
+    assert_eq!(caps::<Blocking>(), always);
 }

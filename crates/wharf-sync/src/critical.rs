@@ -29,6 +29,8 @@ unsafe impl SyncPolicy for Critical {
     type Word = AtomicWord;
     type Event = CriticalEvent;
     const NAME: &'static str = "Critical";
+    const ISR_SAFE: bool = true;
+    const NONBLOCKING: bool = true;
     fn who() -> Who {
         Who::SOLE
     }

@@ -37,6 +37,13 @@ pub unsafe trait SyncPolicy: Sized + 'static {
     /// The name of the policy, for diagnostics and for the reports of the conformance suite.
     const NAME: &'static str;
 
+    /// Whether its operations may be called from an interrupt handler: true exactly where the policy is [`IsrSafe`]. For
+    /// reports (`Caps` of a pool); what rests on it demands the trait.
+    const ISR_SAFE: bool = false;
+
+    /// Whether its locks never wait for an operating system. Spinning for a bounded section is not waiting.
+    const NONBLOCKING: bool = false;
+
     /// Who is running. A context gets the same answer as long as it lives; two that run at the same time get
     /// different ones where the policy can tell them apart, and [`Who::SOLE`] where it cannot.
     ///

@@ -59,6 +59,7 @@ unsafe impl SyncPolicy for Policy {
     const NAME: &'static str = "Spin";
     #[cfg(target_os = "none")]
     const NAME: &'static str = "SpinMulticore";
+    const NONBLOCKING: bool = true;
     fn who() -> Who {
         #[cfg(feature = "std")]
         return crate::who::thread();

@@ -31,6 +31,7 @@ unsafe impl SyncPolicy for Unsync {
     type Word = UnsyncWord;
     type Event = UnsyncEvent;
     const NAME: &'static str = "Unsync";
+    const NONBLOCKING: bool = true;
     fn who() -> Who {
         Who::SOLE
     }

@@ -259,7 +259,7 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
         self.core().owns(header)
     }
     fn caps(&self) -> Caps {
-        super::caps()
+        super::caps::<P>()
     }
     fn alignment(&self) -> usize {
         self.align

@@ -201,7 +201,7 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
         self.core().owns(header)
     }
     fn caps(&self) -> Caps {
-        super::caps()
+        super::caps::<P>()
     }
     fn alignment(&self) -> usize {
         A::BYTES

@@ -19,6 +19,14 @@ pub use free_list::FreeList;
 pub use inline::StaticPool;
 
 /// What every pool is. Whether it may be used in an interrupt is the policy's fact: see [`wharf_sync::IsrSafe`].
-fn caps() -> crate::Caps {
-    crate::Caps::NONBLOCKING | crate::Caps::OWNS_BYTES
+const fn caps<P: wharf_sync::SyncPolicy>() -> crate::Caps {
+    use crate::Caps;
+    let mut caps = Caps::OWNS_BYTES;
+    if P::NONBLOCKING {
+        caps = caps.union(Caps::NONBLOCKING);
+    }
+    if P::ISR_SAFE {
+        caps = caps.union(Caps::ISR_SAFE);
+    }
+    caps
 }
