@@ -419,3 +419,15 @@ fn a_pool_of_nothing_but_constants() {
         "StaticPoolSource { policy: \"Unsync\", capacity: 0, classes: 0, .. }"
     );
 }
+
+#[test]
+fn pools_have_names_and_print_without_entering_a_section() {
+    let (mut slab, mut table) = (Slab::<64>::new(), classes::<1>());
+    let pool = Pool::new(&mut slab.0, &mut table);
+    assert_eq!(BlockSource::name(&pool), "pool");
+    assert_eq!(BlockSource::census(&pool), pool.census());
+    assert_eq!(
+        format!("{pool:?}"),
+        "PoolSource { policy: \"Unsync\", capacity: 64, .. }"
+    );
+}
