@@ -76,7 +76,7 @@ impl AllocHint {
 ///   holding it through a [`BackendRef`](crate::BackendRef).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory that vends segments",
-    note = "the backends of wharf-backend are `StaticPool`, `PoolBackend` and `Heap` (feature `alloc`); for memory of your own implement `MemBackend`"
+    note = "the backends of wharf-backend are `StaticPool`, `PoolBackend` and `Heap` (feature `alloc`); bytes that exist are lent through `BorrowedBackend`; for memory of your own implement `MemBackend`"
 )]
 pub unsafe trait MemBackend {
     /// How its counters and its lists are protected.

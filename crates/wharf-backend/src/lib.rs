@@ -26,8 +26,20 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! # Which backend
+//! | backend | memory | for |
+//! |---|---|---|
+//! | [`StaticPool`], [`PoolBackend`] | fixed slots of a slab | bounded, constant time |
+//! | `Heap` (feature `alloc`) | an allocation per segment | hosts |
+//! | [`SourceBackend`] | a block of any block source per segment | segments of mixed sizes without a heap |
+//! | [`BorrowedBackend`] | bytes, device addresses or registers that somebody lends | one segment, no allocation |
+//! | [`OwnerBackend`] | the bytes of a `Vec`, an `Arc<[u8]>`, a mapping | what exists, without a copy |
+//! | [`backend_set!`] | one of several | one type for all of them |
+//!
+//! [`Maintained`] puts a board's cache maintenance around a pool, [`FaultInject`] makes any of them fail when told to.
+//!
 //! # Features
-//! `alloc` adds [`Heap`] and counted references (`Arc`); `std` implies it; `critical-section` and
+//! `alloc` adds `Heap` and counted references (`Arc`); `std` implies it; `critical-section` and
 //! `defmt` are passed down. All are additive, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

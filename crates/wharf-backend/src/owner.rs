@@ -34,7 +34,7 @@ struct Node<O, P: SyncPolicy> {
 /// ([`ReadOnly`], by `AsRef<[u8]>`). The control block and the owner itself (for a `Vec` three words) lie in one block of the source
 /// `S`; running out of those is a value, and gives the owner back.
 ///
-/// Like [`Heap`](crate::SegmentMut) it is its own reference: it has no state but the handle of the source.
+/// Like `Heap` it is its own reference: it has no state but the handle of the source.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {

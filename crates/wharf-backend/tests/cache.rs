@@ -1,6 +1,7 @@
 //! A cache that is not coherent, simulated: what the CPU sees and what is in the memory are two copies, which only the maintenance
 //! brings together. Between two calls the cache does the worst that hardware may: it writes every dirty line back and reads
 //! every other one ahead. A call too few, or over the wrong lines, makes wrong bytes.
+#![cfg(feature = "std")]
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -69,13 +70,10 @@ impl Cache {
         Maintained::new(pool, self).unwrap()
     }
 
-    /// The CPU's copy of a line.
-    ///
-    /// # Safety
-    /// Nobody else is at it.
-    unsafe fn line(&self, line: usize) -> &mut [u8] {
-        // SAFETY: in the slab, initialised from the start.
-        unsafe { core::slice::from_raw_parts_mut(self.base.get().add(line * LINE).as_ptr(), LINE) }
+    /// The CPU's copy of a line. To be looked at only between the CPU's accesses.
+    fn line(&self, line: usize) -> *mut [u8; LINE] {
+        // SAFETY: in the slab.
+        unsafe { self.base.get().add(line * LINE) }.as_ptr().cast()
     }
 
     fn range(line: usize) -> core::ops::Range<usize> {
@@ -83,22 +81,23 @@ impl Cache {
     }
 
     fn write_back(&self, line: usize) {
-        // SAFETY: called between the CPU's accesses.
-        let cpu = unsafe { self.line(line) };
+        // SAFETY: called between the CPU's accesses; initialised from the start.
+        let cpu = unsafe { self.line(line).read() };
         let mut synced = self.synced.borrow_mut();
         let synced = &mut synced[Self::range(line)];
-        if *cpu != *synced {
-            self.memory.borrow_mut()[Self::range(line)].copy_from_slice(cpu);
-            synced.copy_from_slice(cpu);
+        if cpu != *synced {
+            self.memory.borrow_mut()[Self::range(line)].copy_from_slice(&cpu);
+            synced.copy_from_slice(&cpu);
         }
     }
 
     /// The line is dropped, and at once read ahead.
     fn drop_line(&self, line: usize) {
         let memory = self.memory.borrow();
+        let bytes = &memory[Self::range(line)];
         // SAFETY: called between the CPU's accesses.
-        unsafe { self.line(line) }.copy_from_slice(&memory[Self::range(line)]);
-        self.synced.borrow_mut()[Self::range(line)].copy_from_slice(&memory[Self::range(line)]);
+        unsafe { self.line(line).write(bytes.try_into().unwrap()) };
+        self.synced.borrow_mut()[Self::range(line)].copy_from_slice(bytes);
     }
 
     /// Room is needed: every dirty line is written back. (A clean one stays as it is, however stale.)
@@ -324,9 +323,9 @@ fn bytes_beside_a_range_are_kept() {
             cache.device_writes(&lent, &ramp(1, len));
             // SAFETY: every byte was written, by the CPU or by the device.
             let segment = unsafe { lent.land().assume_init() };
-            let mut expected = vec![0xEE; 60];
+            let mut expected = [0xEE; 60];
             expected[offset..offset + len].copy_from_slice(&ramp(1, len));
-            assert_eq!(*segment, expected[..], "{len} bytes at {offset}");
+            assert_eq!(*segment, expected, "{len} bytes at {offset}");
         }
     });
 }
@@ -340,9 +339,9 @@ fn what_the_device_did_not_write_is_what_was_there() {
             let lent = segment.hand_over(0, 60, DeviceToCpu).unwrap();
             cache.device_writes(&lent, &ramp(1, written));
             let segment = lent.land();
-            let mut expected = vec![0xEE; 60];
+            let mut expected = [0xEE; 60];
             expected[..written].copy_from_slice(&ramp(1, written));
-            assert_eq!(*segment, expected[..], "stopped after {written} bytes");
+            assert_eq!(*segment, expected, "stopped after {written} bytes");
         }
     });
 }
@@ -447,7 +446,6 @@ fn segments_that_share_lines_are_refused() {
     let _ = Maintained::new(StaticPool::<Unsync, 60, 2, Align64>::new(), &cache).unwrap();
 }
 
-#[cfg(feature = "alloc")]
 #[test]
 fn a_source_with_aligned_payloads_is_maintained_too() {
     let cache = Cache::new();
