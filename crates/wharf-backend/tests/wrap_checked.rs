@@ -215,8 +215,9 @@ impl Remote {
         Ok(())
     }
     fn bytes(&self, header: Raw) -> [u8; 64] {
-        // SAFETY: the header of a slot of the pool that was filled as a whole.
+        // SAFETY: the header of a slot of the pool, live or not: the place is computed from the address alone.
         match unsafe { self.pool.place(header) } {
+            // SAFETY: the slot was filled as a whole, and the pool lives.
             Place::Host(base) => unsafe { base.cast().read() },
             Place::Device(_) => panic!("a pool"),
         }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
 
-use wharf_backend::wrap::{AllocAsync, WaitError, Waits, alloc_wait};
+use wharf_backend::wrap::{AllocAsync, BackendEvent, Finding, WaitError, Waits, alloc_wait};
 use wharf_backend::{
-    AllocError, AllocHint, BackendExt, FaultInject, FreeList, MemBackend, Quota, SegmentMut,
-    StaticPool, Uninit, Waitable,
+    AllocError, AllocHint, BackendExt, Checked, FaultInject, FreeList, MemBackend, Quota, Scrub,
+    SegmentMut, StaticPool, Traced, Uninit, Waitable,
 };
 use wharf_sync::{Blocking, Clock, ConstInit, Critical, NoClock, StdClock, SyncPolicy, Unsync};
 
@@ -387,6 +387,36 @@ fn no_waker_is_called_inside_a_section() {
     drop(first);
     assert_eq!(back.1.load(Ordering::Relaxed), 2);
     drop(second);
+}
+
+#[test]
+fn what_is_around_it_can_be_waited_for_too() {
+    // The table is full before the pool is.
+    let checked =
+        Checked::<_, _, 1>::new(pool::<Unsync, 2>(), |finding: Finding| panic!("{finding}"));
+    let pool = Scrub::new(Traced::new(FaultInject::new(checked), |_: BackendEvent| ()));
+    let held = pool.alloc(1).unwrap();
+    let mut waiters = [(); 2].map(|()| Waiter::new(pool.alloc_async(1)));
+    for waiter in &mut waiters {
+        assert!(waiter.poll().is_pending());
+    }
+    assert_eq!(pool.census().refused, 0);
+    drop(held);
+    let [first, second] = &mut waiters;
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    let got = served(first.poll()).unwrap();
+    assert!(second.poll().is_pending());
+    drop(got);
+    assert!(served(second.poll()).is_some());
+    assert_eq!((pool.census().in_use, pool.census().refused), (0, 0));
+    let share = Quota::<_, 1>::new(StaticPool::<Unsync, 8, 1>::new());
+    let share = Scrub::new(share.share(1, 1).unwrap());
+    let held = share.alloc(1).unwrap();
+    let mut waiter = Waiter::new(share.alloc_async(1));
+    assert!(waiter.poll().is_pending());
+    drop(held);
+    assert_eq!(waiter.wakes(), 1);
+    assert!(served(waiter.poll()).is_some());
 }
 
 #[test]
