@@ -449,17 +449,30 @@ fn shares_are_waited_for_apart() {
     drop(two);
     assert!(served(receiving.poll()).is_some());
     drop(entry);
-    // A share that can never have any does not wait.
-    drop((transmitting, receiving, logging));
-    let full = Quota::<_, 2>::new(StaticPool::<Unsync, 8, 1>::new());
-    let last = full.share(0, 1).unwrap();
-    let held = last.alloc(1).unwrap();
-    let mut waiting = Waiter::new(last.alloc_async(1));
+}
+
+#[test]
+fn a_share_that_can_never_have_any_does_not_wait() {
+    let quota = Quota::<_, 3>::new(StaticPool::<Unsync, 8, 1>::new());
+    let common = quota.share(0, 1).unwrap();
+    let held = common.alloc(1).unwrap();
+    let other = quota.share(0, 1).unwrap();
+    let mut waiting = Waiter::new(other.alloc_async(1));
     assert!(waiting.poll().is_pending());
     drop(held);
-    full.share(1, 1).unwrap();
+    assert_eq!(waiting.wakes(), 1);
+    let held = common.alloc(1).unwrap();
+    assert!(waiting.poll().is_pending());
+    drop(held);
+    assert_eq!(waiting.wakes(), 2);
+    // It has not looked yet, and stands with its waker spent; the next poll finds that all of it was promised away.
+    quota.share(1, 1).unwrap();
     assert!(matches!(
         waiting.poll(),
+        Poll::Ready(Err(AllocError::Unsupported))
+    ));
+    assert!(matches!(
+        Waiter::new(common.alloc_async(0)).poll(),
         Poll::Ready(Err(AllocError::Unsupported))
     ));
 }
