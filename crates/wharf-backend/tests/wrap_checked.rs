@@ -9,8 +9,8 @@ use wharf_backend::wrap::{
     BackendEvent, BackendEventKind as Kind, BackendEventPhase as Phase, Finding, OwnsBytes,
 };
 use wharf_backend::{
-    AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked, DeviceAddress, Header,
-    Heap, HostBackend, IoDirection, MemBackend, MemSpace, Place, Scrub, SegmentMut, State,
+    Align64, AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked, DeviceAddress,
+    Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, Place, Scrub, SegmentMut, State,
     StaticPool, Traced, TransferError, Uninit,
 };
 use wharf_sync::Unsync;
@@ -72,6 +72,20 @@ fn canaries_lie_on_both_sides_where_there_is_room() {
     let size = 0;
     assert_eq!(written_at(0, 0), [Finding::Overrun { tag: 42, size }]);
     assert_eq!(written_at(0, -1), [Finding::Underrun { tag: 42, size }]);
+}
+
+#[test]
+fn a_canary_in_front_keeps_the_alignment() {
+    let found = RefCell::new(Vec::new());
+    let pool = StaticPool::<Unsync, 192, 2, Align64>::new();
+    let pool = Checked::<_, _, 2>::new(pool, |finding| found.borrow_mut().push(finding));
+    let segment = SegmentMut::alloc_with(&pool, 100, TAG).unwrap();
+    assert_eq!(base(&segment).addr() % 64, 0);
+    // SAFETY: within the slot.
+    unsafe { base(&segment).sub(64).write(0) };
+    drop(segment);
+    let size = 100;
+    assert_eq!(*found.borrow(), [Finding::Underrun { tag: 42, size }]);
 }
 
 #[test]
@@ -215,8 +229,9 @@ impl Remote {
         Ok(())
     }
     fn bytes(&self, header: Raw) -> [u8; 64] {
-        // SAFETY: the header of a slot of the pool that was filled as a whole.
+        // SAFETY: the header of a slot of the pool, live or not: the place is computed from the address alone.
         match unsafe { self.pool.place(header) } {
+            // SAFETY: the slot was filled as a whole, and the pool lives.
             Place::Host(base) => unsafe { base.cast().read() },
             Place::Device(_) => panic!("a pool"),
         }

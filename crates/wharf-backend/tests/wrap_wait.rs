@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
 
-use wharf_backend::wrap::{AllocAsync, WaitError, Waits, alloc_wait};
+use wharf_backend::wrap::{AllocAsync, BackendEvent, Finding, WaitError, Waits, alloc_wait};
 use wharf_backend::{
-    AllocError, AllocHint, BackendExt, FaultInject, FreeList, MemBackend, Quota, SegmentMut,
-    StaticPool, Uninit, Waitable,
+    AllocError, AllocHint, BackendExt, Checked, FaultInject, FreeList, MemBackend, Quota, Scrub,
+    SegmentMut, StaticPool, Traced, Uninit, Waitable,
 };
 use wharf_sync::{Blocking, Clock, ConstInit, Critical, NoClock, StdClock, SyncPolicy, Unsync};
 
@@ -390,6 +390,36 @@ fn no_waker_is_called_inside_a_section() {
 }
 
 #[test]
+fn what_is_around_it_can_be_waited_for_too() {
+    // The table is full before the pool is.
+    let checked =
+        Checked::<_, _, 1>::new(pool::<Unsync, 2>(), |finding: Finding| panic!("{finding}"));
+    let pool = Scrub::new(Traced::new(FaultInject::new(checked), |_: BackendEvent| ()));
+    let held = pool.alloc(1).unwrap();
+    let mut waiters = [(); 2].map(|()| Waiter::new(pool.alloc_async(1)));
+    for waiter in &mut waiters {
+        assert!(waiter.poll().is_pending());
+    }
+    assert_eq!(pool.census().refused, 0);
+    drop(held);
+    let [first, second] = &mut waiters;
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    let got = served(first.poll()).unwrap();
+    assert!(second.poll().is_pending());
+    drop(got);
+    assert!(served(second.poll()).is_some());
+    assert_eq!((pool.census().in_use, pool.census().refused), (0, 0));
+    let share = Quota::<_, 1>::new(StaticPool::<Unsync, 8, 1>::new());
+    let share = Scrub::new(share.share(1, 1).unwrap());
+    let held = share.alloc(1).unwrap();
+    let mut waiter = Waiter::new(share.alloc_async(1));
+    assert!(waiter.poll().is_pending());
+    drop(held);
+    assert_eq!(waiter.wakes(), 1);
+    assert!(served(waiter.poll()).is_some());
+}
+
+#[test]
 fn shares_are_waited_for_apart() {
     let quota = Quota::<_, 3>::new(StaticPool::<Unsync, 8, 3>::new());
     let transmit = quota.share(1, 1).unwrap();
@@ -419,17 +449,30 @@ fn shares_are_waited_for_apart() {
     drop(two);
     assert!(served(receiving.poll()).is_some());
     drop(entry);
-    // A share that can never have any does not wait.
-    drop((transmitting, receiving, logging));
-    let full = Quota::<_, 2>::new(StaticPool::<Unsync, 8, 1>::new());
-    let last = full.share(0, 1).unwrap();
-    let held = last.alloc(1).unwrap();
-    let mut waiting = Waiter::new(last.alloc_async(1));
+}
+
+#[test]
+fn a_share_that_can_never_have_any_does_not_wait() {
+    let quota = Quota::<_, 3>::new(StaticPool::<Unsync, 8, 1>::new());
+    let common = quota.share(0, 1).unwrap();
+    let held = common.alloc(1).unwrap();
+    let other = quota.share(0, 1).unwrap();
+    let mut waiting = Waiter::new(other.alloc_async(1));
     assert!(waiting.poll().is_pending());
     drop(held);
-    full.share(1, 1).unwrap();
+    assert_eq!(waiting.wakes(), 1);
+    let held = common.alloc(1).unwrap();
+    assert!(waiting.poll().is_pending());
+    drop(held);
+    assert_eq!(waiting.wakes(), 2);
+    // It has not looked yet, and stands with its waker spent; the next poll finds that all of it was promised away.
+    quota.share(1, 1).unwrap();
     assert!(matches!(
         waiting.poll(),
+        Poll::Ready(Err(AllocError::Unsupported))
+    ));
+    assert!(matches!(
+        Waiter::new(common.alloc_async(0)).poll(),
         Poll::Ready(Err(AllocError::Unsupported))
     ));
 }

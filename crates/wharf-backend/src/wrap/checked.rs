@@ -464,7 +464,8 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
             census.capacity = census.capacity.min(N);
         }
         let full = self.records.census().refused;
-        census.refused = census.refused.saturating_add(full);
+        // Wraps: an inner `Waitable` takes off what is not told, of both.
+        census.refused = census.refused.wrapping_add(full);
         census.largest_refused = self.largest_refused.with(Cell::get);
         census
     }

@@ -60,3 +60,20 @@ as_the_inner_one!(OwnsBytes, SelfContained, Slotted);
 impl<P: SyncPolicy> OwnsBytes for crate::HeapBackend<P> {}
 impl<B: SelfContained> OwnsBytes for wrap::Waitable<B> {}
 impl<B: Slotted, const N: usize> OwnsBytes for wrap::Share<'_, B, N> {}
+
+// What can be waited for stays so: a wrapper around it gives back through it, and so wakes.
+macro_rules! waits_as_the_inner_one {
+    ($([$($parameter:tt)*] $wrapper:ty),* $(,)?) => {$(
+        impl<$($parameter)*> wrap::Waits for $wrapper {
+            fn waiters(&self) -> &wrap::WaitQueue<Self::Policy> {
+                self.inner().waiters()
+            }
+        }
+    )*};
+}
+waits_as_the_inner_one!(
+    [B: wrap::Waits] FaultInject<B>,
+    [B: wrap::Waits, L: wrap::BackendSink] Traced<B, L>,
+    [B: wrap::Waits + OwnsBytes] Scrub<B>,
+    [B: wrap::Waits + OwnsBytes, F: FindingSink, const N: usize] Checked<B, F, N>,
+);

@@ -283,11 +283,10 @@ impl<B: Slotted, const N: usize> Quota<B, N> {
     /// More would be promised than there is, or than is free now; the limit is below the reserve; or all shares are issued.
     pub fn share(&self, reserved: usize, limit: usize) -> Result<Share<'_, B, N>, QuotaError> {
         let capacity = self.inner.census().capacity;
-        let index = self
-            .book
-            .with(|book| book.issue(capacity, reserved, limit))?;
-        // Some may wait for what is not common any more.
-        self.waiters.iter().for_each(WaitQueue::wake);
+        let issue = |book: &Book<N>| book.issue(capacity, reserved, limit);
+        // Nobody need be woken who waits for what is not common any more: it can be promised only once it is free, and
+        // when it became free they were.
+        let index = self.book.with(issue)?;
         Ok(Share { quota: self, index })
     }
 
