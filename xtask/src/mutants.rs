@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 use crate::mutants::ledger::{Ledger, Verdicts};
@@ -45,11 +45,19 @@ const TOOL: &str = "cargo-mutants";
 
 /// Building the tool takes minutes.
 const INSTALL_LIMIT: Duration = Duration::from_secs(1800);
+/// Building and running the tests once.
+const BASELINE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The tool's exit codes for a run that came to its end: all caught, some missed, some too slow.
 const ENDED: [i32; 3] = [0, 2, 3];
-/// Its exit code where the tests fail without any mutant.
-const BASELINE_FAILED: i32 = 4;
+
+/// The tests of a mutant may take this many times as long as those of the code as it is, and the least
+/// that they are given: another task may want the machine meanwhile.
+const PATIENCE: u32 = 5;
+const LEAST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Examples in the documentation are slow to build, and have a suite of their own.
+const KINDS: [&str; 2] = ["--lib", "--tests"];
 
 /// Runs, prints a summary, writes the JSON. Mutants that no test noticed are a finding, not a failure.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode, Failure> {
@@ -207,31 +215,34 @@ impl Tool {
         args: &Args,
     ) -> Result<(), String> {
         let judges = judges(workspace, package);
+        let features = Workspace::host_features(judges.iter().copied());
+        let build = place.with_file_name("build");
+        let took = baseline(workspace, &judges, &features, &build)?;
+        let timeout = args.timeout.map_or_else(
+            || (took * PATIENCE * args.jobs).max(LEAST_TIMEOUT),
+            |seconds| Duration::from_secs(seconds.into()),
+        );
+
         let mut command = self.command(workspace, package);
         command.arg("--output").arg(place);
+        // Its own would leave out the tests of the other packages.
+        command.args(["--baseline", "skip"]);
+        command.args(["--timeout", &timeout.as_secs().to_string()]);
         for judge in &judges {
             command.args(["--test-package", &judge.name]);
         }
-        let features = Workspace::host_features(judges.iter().copied());
-        if !features.is_empty() {
-            command.args(["--features", &features]);
-        }
-        // Examples in the documentation are slow to build, and have a suite of their own.
-        for kind in ["--lib", "--tests"] {
+        command.args(["--features", &features]);
+        for kind in KINDS {
             command.args(["--cargo-test-arg", kind]);
         }
         command.args(["--jobs", &args.jobs.to_string()]);
-        if let Some(timeout) = args.timeout {
-            command.args(["--timeout", &timeout.to_string()]);
-        }
         if ledger.resumes() {
             command.arg("--iterate");
         }
-        // Mutants are many, and nobody debugs one.
-        command.env("CARGO_PROFILE_DEV_DEBUG", "none");
+        command.env(NO_SYMBOLS.0, NO_SYMBOLS.1);
         if args.jobs == 1 {
             // Dependencies are built once for all crates and runs.
-            command.env("CARGO_TARGET_DIR", place.with_file_name("build"));
+            command.env("CARGO_TARGET_DIR", build);
         } else {
             command.env_remove("CARGO_TARGET_DIR");
         }
@@ -240,12 +251,47 @@ impl Tool {
             .map_err(|error| format!("{TOOL}: {error}"))?;
         match status.code() {
             Some(code) if ENDED.contains(&code) => Ok(()),
-            Some(BASELINE_FAILED) => Err("its tests fail without any mutant".to_owned()),
             _ => Err(format!(
                 "{TOOL} ended by {status}; the next call goes on from here"
             )),
         }
     }
+}
+
+/// Mutants are many, and nobody debugs one.
+const NO_SYMBOLS: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "none");
+
+/// Runs the tests on the code as it is, which must pass; how long they took, building aside.
+fn baseline(
+    workspace: &Workspace,
+    judges: &[&Package],
+    features: &str,
+    build: &Path,
+) -> Result<Duration, String> {
+    let test = |more: &[&str]| {
+        let mut command = workspace.cargo("test");
+        for judge in judges {
+            command.args(["-p", &judge.name]);
+        }
+        command
+            .args(KINDS)
+            .args(["--features", features])
+            .args(more)
+            .env(NO_SYMBOLS.0, NO_SYMBOLS.1)
+            .env("CARGO_TARGET_DIR", build);
+        let finished = process::run(&mut command, BASELINE_LIMIT, process::echo_aside)
+            .map_err(|failure| failure.message)?;
+        if finished.succeeded() {
+            Ok(())
+        } else {
+            Err(format!("without any mutant: {}", finished.complaint()))
+        }
+    };
+    process::note("mutants: first the tests of the code as it is");
+    test(&["--no-run"])?;
+    let start = Instant::now();
+    test(&["--quiet"])?;
+    Ok(start.elapsed())
 }
 
 /// `{"crates":[…]}`, one crate a line.
