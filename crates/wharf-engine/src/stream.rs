@@ -62,6 +62,15 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+        if self.claimed {
+            registry::give_back(self.id);
+        }
+    }
+}
+
 /// A place for a [`Stream`] in an engine that exists before the program runs: empty in the `static`, filled once, and read ever
 /// after. Dropping it drops the stream.
 ///
@@ -211,15 +220,10 @@ mod registry {
         }
     }
 
-    impl Drop for Stream {
-        fn drop(&mut self) {
-            if self.claimed {
-                let number = self.id.0;
-                let word = &CLAIMED[usize::from(number / 32)];
-                // `Some` always, so the update never refuses.
-                let _ = word.update(|claimed| Some(claimed & !(1 << (number % 32))));
-            }
-        }
+    pub(super) fn give_back(StreamId(number): StreamId) {
+        let word = &CLAIMED[usize::from(number / 32)];
+        // `Some` always, so the update never refuses.
+        let _ = word.update(|claimed| Some(claimed & !(1 << (number % 32))));
     }
 
     #[cfg(test)]
