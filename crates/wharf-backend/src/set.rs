@@ -39,7 +39,7 @@
 ///
 /// A variant of another policy does not compile:
 ///
-/// ```compile_fail,E0271
+/// ```compile_fail,E0308
 /// use wharf_backend::{Heap, StaticPool};
 /// use wharf_sync::{Blocking, Unsync};
 ///

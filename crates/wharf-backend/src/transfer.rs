@@ -29,8 +29,9 @@ fn maintained<R: BackendRef, S: State>(
     step: impl FnOnce() -> Result<(), TransferError>,
 ) -> Result<(), TransferError> {
     let backend = segment.backend();
-    let host = matches!(segment.place(), Place::Host(_));
-    if host || !backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
+    // In this order: a backend whose type is unknown and that has no hooks is asked one thing and not two.
+    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS) || matches!(segment.place(), Place::Host(_))
+    {
         return step();
     }
     let header = segment.header_ptr();

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use wharf_backend::{
-    FaultInject, Header, HeapBackend, Init, MemBackend, PoolBackend, SegmentMut, SlotControl,
-    StaticPool, Uninit,
+    BorrowedExclusive, BorrowedMmio, BorrowedShared, DeviceRegistry, FaultInject, Header,
+    HeapBackend, InFlight, Init, Loan, MemBackend, OwnerBackend, PoolBackend, ReadOnly, SegmentMut,
+    SlotControl, SourceBackend, StaticPool, Uninit,
 };
+use wharf_source::HeapSource;
 use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
 
 const fn send<T: ?Sized + Send>() {}
@@ -32,6 +34,56 @@ type Faulty<P> = FaultInject<Pool<P>>;
 type Erased<P> = dyn MemBackend<Policy = P>;
 type ErasedSync<P> = dyn MemBackend<Policy = P> + Sync;
 type ErasedBoth<P> = dyn MemBackend<Policy = P> + Send + Sync;
+
+type Lend<P> = BorrowedExclusive<'static, P>;
+type Table<P> = BorrowedShared<'static, P>;
+type Registers<P> = BorrowedMmio<'static, u32, P>;
+type Sourced<P> = SourceBackend<HeapSource, P>;
+type Owned<O, P, M> = OwnerBackend<O, P, HeapSource, M>;
+
+/// The same for what is lent and owned.
+const fn lent<P: SyncPolicy>()
+where
+    P::Count: Send + Sync,
+    P::Lock<()>: Send + Sync,
+    P::Lock<Loan>: Send + Sync,
+    Sourced<P>: Send + Sync,
+{
+    send::<Lend<P>>();
+    sync::<Lend<P>>();
+    send::<SegmentMut<&Lend<P>>>();
+    sync::<SegmentMut<&Table<P>, ReadOnly>>();
+    send::<SegmentMut<&Registers<P>>>();
+    send::<InFlight<&Lend<P>>>();
+    send::<SegmentMut<&Sourced<P>>>();
+    send::<SegmentMut<Owned<Vec<u8>, P, Init>>>();
+    sync::<SegmentMut<Owned<Arc<[u8]>, P, ReadOnly>, ReadOnly>>();
+}
+
+const _: () = {
+    lent::<Critical>();
+    lent::<Blocking>();
+    sync::<DeviceRegistry<&'static ErasedSync<Critical>, 4>>();
+    sync::<DeviceRegistry<Arc<ErasedBoth<Blocking>>, 4>>();
+};
+
+// What is lent to one owner may move to another thread, while nothing of it is out.
+const _: () = {
+    send::<Lend<Unsync>>();
+    send::<Table<Unsync>>();
+    send::<Sourced<Unsync>>();
+};
+
+not!(Sync: Lend<Unsync>, Table<Unsync>, Sourced<Unsync>, DeviceRegistry<&'static Erased<Unsync>, 4>);
+not!(Send:
+    SegmentMut<&'static Lend<Unsync>>,
+    SegmentMut<&'static Table<Unsync>, ReadOnly>,
+    InFlight<&'static Lend<Unsync>>,
+    SegmentMut<&'static Sourced<Unsync>>,
+    SegmentMut<Owned<Vec<u8>, Unsync, Init>>,
+    // The last handle drops the owner, wherever that is.
+    SegmentMut<Owned<std::rc::Rc<[u8]>, Blocking, ReadOnly>, ReadOnly>,
+);
 
 /// Everything that may be shared under a policy that shares.
 const fn shared<P: SyncPolicy>()
