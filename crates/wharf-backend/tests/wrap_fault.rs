@@ -183,11 +183,9 @@ fn threads_are_told_their_own_cause() {
         });
         vended.wait();
         // Newer, and the other's: passed over.
-        assert_eq!(
-            pool.refusal(8, AllocHint::NONE),
-            AllocError::Injected { call: 1 }
-        );
+        let here = pool.refusal(8, AllocHint::NONE);
         asked.wait();
+        assert_eq!(here, AllocError::Injected { call: 1 });
         assert!(matches!(
             other.join().unwrap(),
             AllocError::Exhausted { .. }
