@@ -336,14 +336,11 @@ pub fn split_copy(
     destination_limits
         .reaches(destination)
         .map_err(CopyError::Destination)?;
+    // The length is a multiple of it: the end that it belongs to has looked.
     let alignment = source_limits.alignment.max(destination_limits.alignment);
     let max_bytes = source_limits.max_bytes.min(destination_limits.max_bytes);
     let ends = [(source, source_limits), (destination, destination_limits)];
     if source.len > 0 {
-        if source.len & (alignment - 1) != 0 {
-            let len = source.len;
-            return Err(CopyError::Len { len, alignment });
-        }
         if max_bytes < alignment {
             return Err(CopyError::MaxBytes {
                 max_bytes,
@@ -611,13 +608,6 @@ pub enum CopyError {
     Source(SplitError),
     /// The limits of the destination do not admit it.
     Destination(SplitError),
-    /// The length is no multiple of the stricter alignment.
-    Len {
-        /// Bytes.
-        len: u64,
-        /// The stricter alignment.
-        alignment: u64,
-    },
     /// The one end's longest element is below the other end's alignment.
     MaxBytes {
         /// The longest element.
@@ -645,9 +635,6 @@ impl fmt::Display for CopyError {
             } => write!(f, "{source} bytes do not go into {destination}"),
             Self::Source(error) => write!(f, "source: {error}"),
             Self::Destination(error) => write!(f, "destination: {error}"),
-            Self::Len { len, alignment } => {
-                write!(f, "{len} bytes are no multiple of {alignment}")
-            }
             Self::MaxBytes {
                 max_bytes,
                 alignment,
