@@ -13,7 +13,14 @@ use crate::failure::Failure;
 use crate::process;
 
 /// The features that a host build turns on, in whichever package declares them.
-const HOST_FEATURES: [&str; 4] = ["std", "critical-section", "softdma", "cli"];
+const HOST_FEATURES: [&str; 6] = [
+    "std",
+    "critical-section",
+    "spin",
+    "allocator-api2",
+    "softdma",
+    "cli",
+];
 
 /// The workspace as `cargo metadata` describes it.
 #[derive(Debug)]

@@ -43,6 +43,16 @@ fn blocking() {
     });
 }
 
+#[cfg(feature = "spin")]
+#[test]
+fn spin() {
+    conforms(|report| {
+        let mut tally = run_all::<wharf_sync::Spin>(Nesting::Forbidden, report);
+        tally.add(run_heap::<wharf_sync::Spin>(report));
+        tally
+    });
+}
+
 /// As the firmware does it.
 #[test]
 fn statics() {
