@@ -135,16 +135,22 @@ fn routes<'b, B: MemBackend<Policy = Blocking> + Send + Sync>(
     typed
 }
 
-/// Leaked, because each route wants memory of its own; a few hundred bytes.
-fn slab(len: usize) -> &'static mut [u8] {
-    Vec::leak(vec![0; len])
+/// Memory for a route of its own; a few hundred bytes in all. Leaked, and remembered by its address, so that a leak checker
+/// sees that it is meant.
+fn leaked<T: Send + Sync + 'static>(values: Vec<T>) -> &'static mut [T] {
+    static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let leaked = Vec::leak(values);
+    KEPT.lock()
+        .unwrap()
+        .push(leaked.as_mut_ptr().expose_provenance());
+    leaked
 }
 
 #[test]
 fn every_route_to_every_backend_gives_the_same_result() {
     let pool = || {
-        let slab = Vec::leak(vec![MaybeUninit::uninit(); 40]);
-        let control = Vec::leak(vec![SlotControl::new(), SlotControl::new()]);
+        let slab = leaked(vec![MaybeUninit::uninit(); 40]);
+        let control = leaked(vec![SlotControl::new(), SlotControl::new()]);
         PoolBackend::new(slab, control, 16, 1).unwrap()
     };
     let full = |requested, in_use, capacity| {
@@ -180,7 +186,10 @@ fn every_route_to_every_backend_gives_the_same_result() {
         assert_eq!(answers.transfers, [Ok(()), Ok(()), out(3, 2), out(5, 0)]);
     }
 
-    let answers = routes(|| BorrowedExclusive::exclusive(slab(16)), Any::Lent);
+    let answers = routes(
+        || BorrowedExclusive::exclusive(leaked(vec![0; 16])),
+        Any::Lent,
+    );
     let once = [
         None,
         large(usize::MAX, 16),
