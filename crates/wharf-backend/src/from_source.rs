@@ -20,14 +20,14 @@ use crate::{
 
 /// What a [`SourceBackend`] counts. Opaque; public because the bounds of a `const` one name it.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct SourceLedger {
     in_use: Cell<usize>,
     peak: Cell<usize>,
     refused: Cell<usize>,
     largest_refused: Cell<usize>,
 }
 
-impl ConstInit for Ledger {
+impl ConstInit for SourceLedger {
     const INIT: Self = Self {
         in_use: Cell::new(0),
         peak: Cell::new(0),
@@ -61,7 +61,7 @@ impl ConstInit for Ledger {
 /// nothing.
 pub struct SourceBackend<S, P: SyncPolicy, A = Align16> {
     source: S,
-    ledger: P::Lock<Ledger>,
+    ledger: P::Lock<SourceLedger>,
     caps: Caps,
     align: PhantomData<fn() -> A>,
 }
@@ -70,7 +70,7 @@ impl<S, P: SyncPolicy, A: Alignment> SourceBackend<S, P, A> {
     /// Over `source`, by whatever handle: a reference, or a value without memory of its own.
     pub const fn new(source: S) -> Self
     where
-        P::Lock<Ledger>: ConstInit,
+        P::Lock<SourceLedger>: ConstInit,
     {
         Self {
             source,
@@ -84,7 +84,7 @@ impl<S, P: SyncPolicy, A: Alignment> SourceBackend<S, P, A> {
     pub fn fresh(source: S) -> Self {
         Self {
             source,
-            ledger: Lock::new(Ledger::INIT),
+            ledger: Lock::new(SourceLedger::INIT),
             caps: Caps::OWNS_BYTES,
             align: PhantomData,
         }

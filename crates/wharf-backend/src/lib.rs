@@ -77,11 +77,12 @@ pub use backend::{
 };
 pub use borrowed::{
     BorrowedBackend, BorrowedDevice, BorrowedExclusive, BorrowedMmio, BorrowedShared, BusWord,
-    DeviceRange, DeviceTransfer, ExclusiveBytes, Lent, Loan, RangeError, Registers, SharedBytes,
+    DeviceRange, DeviceTransfer, ExclusiveBytes, LentMemory, Loan, RangeError, Registers,
+    SharedBytes,
 };
 pub use cache::{CacheOps, LineError, Maintained};
 pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
-pub use from_source::{Ledger, SourceBackend};
+pub use from_source::{SourceBackend, SourceLedger};
 pub use header::Header;
 #[cfg(feature = "alloc")]
 pub use heap::{Heap, HeapBackend};

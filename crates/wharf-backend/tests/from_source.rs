@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 
 use proptest::prelude::*;
 use wharf_backend::{
-    Align1, Align16, Align64, Alignment, AllocError, BackendExt, Caps, Census, HostBackend, Ledger,
-    MemBackend, OwnLines, SegmentMut, SourceBackend,
+    Align1, Align16, Align64, Alignment, AllocError, BackendExt, Caps, Census, HostBackend,
+    MemBackend, OwnLines, SegmentMut, SourceBackend, SourceLedger,
 };
 use wharf_source::{
     BlockSource, HeapSource, NullSource, PoolSource, SizeClass, SourceError, StaticPoolSource,
@@ -275,7 +275,7 @@ fn run<B: HostBackend>(memory: &B, source: &Recorded, align: usize, steps: &[Ste
 
 fn under<P: SyncPolicy>(steps: &[Step])
 where
-    P::Lock<Ledger>: ConstInit,
+    P::Lock<SourceLedger>: ConstInit,
 {
     let source = Recorded::default();
     run(&SourceBackend::<_, P>::new(&source), &source, 16, steps);

@@ -10,7 +10,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::Lent;
+use super::LentMemory;
 use crate::{Init, Place, ReadOnly, TransferError};
 
 /// `&'b [u8]`, lent to a [`BorrowedBackend`](super::BorrowedBackend).
@@ -26,7 +26,7 @@ impl<'b> SharedBytes<'b> {
 }
 
 // SAFETY: a shared borrow: initialised, at one place, and written by nobody.
-unsafe impl Lent for SharedBytes<'_> {
+unsafe impl LentMemory for SharedBytes<'_> {
     type Access = ReadOnly;
     const VENDS: bool = false;
 
@@ -68,7 +68,7 @@ pub struct ExclusiveBytes<'b> {
 
 // SAFETY: a `&mut [u8]` may go anywhere.
 unsafe impl Send for ExclusiveBytes<'_> {}
-// SAFETY: through `&self` bytes are reached by the laws of `Lent` alone, which order the accesses.
+// SAFETY: through `&self` bytes are reached by the laws of `LentMemory` alone, which order the accesses.
 unsafe impl Sync for ExclusiveBytes<'_> {}
 
 impl<'b> ExclusiveBytes<'b> {
@@ -102,7 +102,7 @@ impl fmt::Debug for ExclusiveBytes<'_> {
 }
 
 // SAFETY: an exclusive borrow: initialised, at one place, and nobody else's.
-unsafe impl Lent for ExclusiveBytes<'_> {
+unsafe impl LentMemory for ExclusiveBytes<'_> {
     type Access = Init;
     const VENDS: bool = true;
 

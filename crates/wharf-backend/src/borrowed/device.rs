@@ -6,7 +6,7 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::Lent;
+use super::LentMemory;
 use crate::{DeviceAddress, Init, Place, TransferError};
 
 /// How bytes get to a device and back: what a user writes to make its memory usable.
@@ -105,7 +105,7 @@ impl<H> DeviceRange<H> {
 }
 
 // SAFETY: a device address is a number; the CPU reaches nothing by it.
-unsafe impl<H: DeviceTransfer> Lent for DeviceRange<H> {
+unsafe impl<H: DeviceTransfer> LentMemory for DeviceRange<H> {
     type Access = Init;
     const VENDS: bool = true;
 

@@ -7,7 +7,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::Lent;
+use super::LentMemory;
 use crate::{DeviceAddress, Init, Place, TransferError};
 
 mod sealed {
@@ -85,7 +85,7 @@ impl<W> fmt::Debug for Registers<'_, W> {
 
 // SAFETY: a device place, which is valid for nothing that the CPU does by itself; the accesses are covered by the promise
 // of the constructor's caller.
-unsafe impl<W: BusWord> Lent for Registers<'_, W> {
+unsafe impl<W: BusWord> LentMemory for Registers<'_, W> {
     type Access = Init;
     const VENDS: bool = false;
 

@@ -2,7 +2,7 @@
 //!
 //! The control block lies in the backend itself, so nothing is allocated; and there is one, so one segment is out
 //! at a time. Invariants of a [`BorrowedBackend`]:
-//! 1. `lent` keeps the laws of [`Lent`], and is reached by `&` alone while a segment is out;
+//! 1. `lent` keeps the laws of [`LentMemory`], and is reached by `&` alone while a segment is out;
 //! 2. the header of `slot` is the one that every segment of this backend has.
 #![allow(unsafe_code, reason = "implements the unsafe traits over what is lent")]
 
@@ -39,7 +39,7 @@ use slot::Slot;
 /// * `Access` is [`Init`](crate::Init) or [`ReadOnly`](crate::ReadOnly).
 /// * If the value is `Sync`, its transfers may be called between threads, on ranges of which none that is written overlaps
 ///   another.
-pub unsafe trait Lent {
+pub unsafe trait LentMemory {
     /// What the borrower may do.
     type Access: State;
 
@@ -227,7 +227,7 @@ impl<'b, P: SyncPolicy> BorrowedBackend<ExclusiveBytes<'b>, P> {
     }
 }
 
-impl<L: Lent, P: SyncPolicy> BorrowedBackend<L, P> {
+impl<L: LentMemory, P: SyncPolicy> BorrowedBackend<L, P> {
     /// All of it, as one segment, which keeps the backend by a borrow.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl<L: Lent, P: SyncPolicy> BorrowedBackend<L, P> {
         let len = this.lent.len();
         match this.slot.take(len) {
             // SAFETY: a fresh header of this backend with a count of one, and nobody else has it; every byte that was lent
-            // has a value, and may be used as `Access` says (the laws of `Lent`).
+            // has a value, and may be used as `Access` says (the laws of `LentMemory`).
             Some(header) => Ok(unsafe { SegmentMut::from_raw_unchecked(header, reference) }),
             None => Err(this.slot.exhausted(len, len)),
         }
@@ -260,7 +260,7 @@ impl<L: Lent, P: SyncPolicy> BorrowedBackend<L, P> {
     }
 }
 
-impl<L: Lent, P: SyncPolicy> fmt::Debug for BorrowedBackend<L, P> {
+impl<L: LentMemory, P: SyncPolicy> fmt::Debug for BorrowedBackend<L, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BorrowedBackend")
             .field("policy", &P::NAME)
@@ -279,9 +279,9 @@ const fn natural_alignment(address: u64) -> usize {
 }
 
 // SAFETY: the slot gives its header out once until it is back (and no longer than the lent memory is); the memory keeps the
-// laws of `Lent`, which are those of a segment: valid for `len` bytes, of which a vended one has the first `size`. A
+// laws of `LentMemory`, which are those of a segment: valid for `len` bytes, of which a vended one has the first `size`. A
 // `ReadOnly` one vends nothing, or it would be given out as `Uninit`. Nothing moves while a handle refers to the backend.
-unsafe impl<L: Lent, P: SyncPolicy> MemBackend for BorrowedBackend<L, P> {
+unsafe impl<L: LentMemory, P: SyncPolicy> MemBackend for BorrowedBackend<L, P> {
     type Policy = P;
 
     fn vend(&self, size: usize, _: AllocHint) -> Option<NonNull<Header<P>>> {
