@@ -18,7 +18,12 @@ pub(crate) struct Board {
     /// In which package Debian and Ubuntu ship it.
     pub(crate) package: &'static str,
     machine: &'static [&'static str],
+    /// What firmware may count on, by the names of its features.
+    pub(crate) features: &'static [&'static str],
 }
+
+/// Of cores with compare-and-swap: they can spin on a lock.
+const CAS: &[&str] = &["spin"];
 
 /// A BBC micro:bit: a Cortex-M0, which has no compare-and-swap, with 256 KiB of flash and 16 KiB of RAM.
 pub(crate) const MICROBIT: Board = Board {
@@ -26,6 +31,7 @@ pub(crate) const MICROBIT: Board = Board {
     program: "qemu-system-arm",
     package: "qemu-system-arm",
     machine: &["-machine", "microbit"],
+    features: &[],
 };
 
 /// An LM3S6965 evaluation board: a Cortex-M3 with 256 KiB of flash and 64 KiB of RAM.
@@ -34,6 +40,7 @@ pub(crate) const LM3S6965EVB: Board = Board {
     program: "qemu-system-arm",
     package: "qemu-system-arm",
     machine: &["-machine", "lm3s6965evb", "-cpu", "cortex-m3"],
+    features: CAS,
 };
 
 /// An Arm MPS2+ with the image AN505: a Cortex-M33 with DMA controllers.
@@ -42,6 +49,7 @@ pub(crate) const MPS2_AN505: Board = Board {
     program: "qemu-system-arm",
     package: "qemu-system-arm",
     machine: &["-machine", "mps2-an505"],
+    features: CAS,
 };
 
 /// QEMU's generic RISC-V machine, without the firmware that it brings.
@@ -50,6 +58,7 @@ pub(crate) const RISCV_VIRT: Board = Board {
     program: "qemu-system-riscv32",
     package: "qemu-system-misc",
     machine: &["-machine", "virt", "-bios", "none"],
+    features: CAS,
 };
 
 /// Every board.

@@ -47,8 +47,8 @@ pub(crate) struct Package {
     pub(crate) features: BTreeMap<String, Vec<String>>,
     /// What it depends on to be built, in the workspace or not.
     pub(crate) dependencies: Vec<String>,
-    /// Its programs.
-    pub(crate) bins: Vec<String>,
+    /// Its programs, each with the features that it needs.
+    pub(crate) bins: Vec<(String, Vec<String>)>,
     /// Integration tests that need no feature beyond those of a host build.
     pub(crate) tests: Vec<String>,
 }
@@ -204,7 +204,10 @@ fn packages(metadata: &Value, root: &Path) -> Vec<Package> {
                     .collect(),
                 bins: array(&package["targets"])
                     .filter(is("bin"))
-                    .map(|target| text(&target["name"]))
+                    .map(|target| {
+                        let needs = array(&target["required-features"]).map(text);
+                        (text(&target["name"]), needs.collect())
+                    })
                     .collect(),
                 tests: array(&package["targets"])
                     .filter(is("test"))

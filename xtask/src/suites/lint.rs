@@ -94,6 +94,15 @@ fn on_firmware(context: &Context<'_>, board: &Board, packages: &[&str]) -> Resul
             command.args(["-p", package]);
         }
         command.args(["--lib", "--bins"]);
+        let declares = |package: &&str, feature: &str| {
+            let package = context.workspace.package(package);
+            package.is_ok_and(|package| package.features.contains_key(feature))
+        };
+        for feature in board.features {
+            for package in packages.iter().filter(|package| declares(package, feature)) {
+                command.args(["--features", &format!("{package}/{feature}")]);
+            }
+        }
     })
 }
 
