@@ -707,7 +707,7 @@ fn waiting_for_oneself_is_refused_also_when_two_devices_land_in_each_other() {
         move || {
             answer
                 .send((outer.drain(), inner.drain()))
-                .expect("the test listens")
+                .expect("the test listens");
         }
     };
     let second = submit(&inner, NOTHING, &[], Then(Some(Box::new(drains)))).unwrap();
