@@ -15,7 +15,7 @@ use wharf_engine::{
 use wharf_source::HeapSource;
 use wharf_sync::{Blocking, Unsync};
 use wharf_tensor::{
-    Access, Launch, LaunchError, Parts, Target, Tensor, TensorError, Tickets, WaitError,
+    Access, Hosted, Launch, LaunchError, Parts, Target, Tensor, TensorError, Tickets, WaitError,
 };
 
 type Sketch = Parts<Heap<Unsync>, HeapSource>;
@@ -588,14 +588,12 @@ fn a_number_keeps_its_slot_until_it_is_polled_or_detached() {
 
 #[test]
 fn a_typed_segment_becomes_a_tensor_of_an_erased_target() {
-    type Pool = StaticPool<Unsync, 16, 1>;
-    type Erased = Parts<&'static dyn MemBackend<Policy = Unsync>, HeapSource>;
-    let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
-    let filled = SegmentMut::alloc(pool, 3)
+    let pool = Arc::new(StaticPool::<Blocking, 16, 1>::fresh());
+    let filled = SegmentMut::alloc(Arc::clone(&pool), 3)
         .unwrap()
         .init_from(b"abc")
         .unwrap();
-    let tensor = Tensor::from_segment(&Erased::default(), filled).unwrap();
+    let tensor = Tensor::from_segment(&Hosted::default(), filled).unwrap();
     assert_eq!(&*tensor.lend().unwrap(), b"abc");
     drop(tensor);
     assert_eq!(pool.census().in_use, 0);
