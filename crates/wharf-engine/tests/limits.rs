@@ -454,7 +454,7 @@ fn some_extent() -> impl Strategy<Value = (u64, u64)> {
     (0_u64..200, 0_u64..100, any::<bool>())
         .prop_map(|(start, len, top)| {
             if top {
-                (u64::MAX - start - len + 1, len)
+                (u64::MAX - start - len.saturating_sub(1), len)
             } else {
                 (start, len)
             }
