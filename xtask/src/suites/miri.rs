@@ -14,7 +14,7 @@ use crate::suites::{run as run_command, tally_libtest};
 use crate::workspace::{Package, Workspace};
 
 /// The crates whose unit tests Miri gets through in a minute or so. The state machines among the unit tests of those
-/// above would take it hours.
+/// above did not end within minutes.
 const UNIT: [&str; 5] = [
     "wharf-sync",
     "wharf-source",
