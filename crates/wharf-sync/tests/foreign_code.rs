@@ -25,12 +25,22 @@ impl Waking for Counts {
 }
 
 fn a_panic_costs_no_other_waker_its_wake<P: SyncPolicy>() {
-    let event = P::Event::new();
-    let counts = Arc::new(Counts::default());
-    event.register(&Waker::from(Arc::new(Panics)));
-    event.register(&Waker::from(Arc::clone(&counts)));
-    assert!(catch_unwind(AssertUnwindSafe(|| event.notify())).is_err());
-    assert_eq!(counts.0.load(Ordering::Relaxed), 1, "{}", P::NAME);
+    // Both ways round: a set may wake in any order, and in one of the two the panic comes first.
+    for panics_first in [true, false] {
+        let event = P::Event::new();
+        let counts = Arc::new(Counts::default());
+        let mut wakers = [
+            Waker::from(Arc::new(Panics)),
+            Waker::from(Arc::clone(&counts)),
+        ];
+        if !panics_first {
+            wakers.reverse();
+        }
+        wakers.iter().for_each(|waker| event.register(waker));
+        assert!(catch_unwind(AssertUnwindSafe(|| event.notify())).is_err());
+        let woken = counts.0.load(Ordering::Relaxed);
+        assert_eq!(woken, 1, "{}, {panics_first}", P::NAME);
+    }
 }
 
 #[test]
