@@ -144,9 +144,10 @@ impl<R: BackendRef> SegmentMut<R, Uninit> {
     ///
     /// # Errors
     /// The device is closed. The segment, which held nothing yet, goes back to its backend.
-    pub fn filled(mut self, byte: u8) -> Result<SegmentMut<R>, TransferError> {
+    pub fn filled(self, byte: u8) -> Result<SegmentMut<R>, TransferError> {
         let len = self.len();
-        transfer::fill(&mut self, 0, len, byte)?;
+        // SAFETY: the handle is ours, and nobody else has the bytes.
+        unsafe { transfer::fill(&self, 0, len, byte) }?;
         // SAFETY: every byte was just written.
         Ok(unsafe { self.assume_init() })
     }
@@ -155,14 +156,15 @@ impl<R: BackendRef> SegmentMut<R, Uninit> {
     ///
     /// # Errors
     /// The lengths differ, or the device is closed. The segment, which held nothing yet, goes back to its backend.
-    pub fn init_from(mut self, bytes: &[u8]) -> Result<SegmentMut<R>, TransferError> {
+    pub fn init_from(self, bytes: &[u8]) -> Result<SegmentMut<R>, TransferError> {
         if bytes.len() != self.len() {
             return Err(TransferError::LengthMismatch {
                 segment: self.len(),
                 host: bytes.len(),
             });
         }
-        transfer::copy_in(&mut self, 0, bytes)?;
+        // SAFETY: the handle is ours, and nobody else has the bytes.
+        unsafe { transfer::copy_in(&self, 0, bytes) }?;
         // SAFETY: every byte was just written.
         Ok(unsafe { self.assume_init() })
     }
@@ -239,7 +241,8 @@ impl<R: BackendRef> SegmentMut<R> {
     /// # Errors
     /// The range leaves the segment, or the device is closed; nothing moved.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
-        transfer::copy_in(self, offset, bytes)
+        // SAFETY: the handle is borrowed exclusively, and nobody else has the bytes.
+        unsafe { transfer::copy_in(self, offset, bytes) }
     }
 
     /// Copies bytes of the segment at `offset` into `bytes`.
@@ -255,7 +258,37 @@ impl<R: BackendRef> SegmentMut<R> {
     /// # Errors
     /// The range leaves the segment, or the device is closed; nothing moved.
     pub fn fill(&mut self, offset: usize, len: usize, byte: u8) -> Result<(), TransferError> {
-        transfer::fill(self, offset, len, byte)
+        // SAFETY: the handle is borrowed exclusively, and nobody else has the bytes.
+        unsafe { transfer::fill(self, offset, len, byte) }
+    }
+
+    /// [`write`](Self::write) for an owner that shares the handle and keeps accesses apart by other means, such as a fence.
+    ///
+    /// # Safety
+    /// Until the return nobody else reads or writes the range, and no reference to its bytes is in use.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub unsafe fn write_shared(&self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        // SAFETY: the caller promises it.
+        unsafe { transfer::copy_in(self, offset, bytes) }
+    }
+
+    /// [`fill`](Self::fill) for an owner that shares the handle.
+    ///
+    /// # Safety
+    /// As for [`write_shared`](Self::write_shared).
+    ///
+    /// # Errors
+    /// As for [`fill`](Self::fill).
+    pub unsafe fn fill_shared(
+        &self,
+        offset: usize,
+        len: usize,
+        byte: u8,
+    ) -> Result<(), TransferError> {
+        // SAFETY: the caller promises it.
+        unsafe { transfer::fill(self, offset, len, byte) }
     }
 }
 

@@ -43,21 +43,22 @@ fn maintained<R: BackendRef, S: State>(
     moved
 }
 
-pub(crate) fn copy_in<R: BackendRef, S: State>(
-    segment: &mut SegmentMut<R, S>,
+/// # Safety
+/// Until the return nobody else reads or writes the range, and no reference to its bytes is in use.
+pub(crate) unsafe fn copy_in<R: BackendRef, S: State>(
+    segment: &SegmentMut<R, S>,
     offset: usize,
     bytes: &[u8],
 ) -> Result<(), TransferError> {
     check(offset, bytes.len(), segment.len())?;
     let (header, source) = (segment.header_ptr(), NonNull::from(bytes).cast());
-    let segment = &*segment;
     maintained(
         segment,
         (offset, bytes.len()),
         IoDirection::CpuToDevice,
         || {
-            // SAFETY: a live handle borrowed exclusively by our caller, a checked range, and a source that
-            // is a live slice; the segment's bytes are its own, so the two do not overlap.
+            // SAFETY: a live handle, a checked range that is our caller's alone, and a source that
+            // is a live slice; no reference to the range is in use, so the two do not overlap.
             unsafe {
                 segment
                     .backend()
@@ -82,17 +83,18 @@ pub(crate) fn copy_out<R: BackendRef, S: State>(
     })
 }
 
-pub(crate) fn fill<R: BackendRef, S: State>(
-    segment: &mut SegmentMut<R, S>,
+/// # Safety
+/// As for [`copy_in`].
+pub(crate) unsafe fn fill<R: BackendRef, S: State>(
+    segment: &SegmentMut<R, S>,
     offset: usize,
     len: usize,
     byte: u8,
 ) -> Result<(), TransferError> {
     check(offset, len, segment.len())?;
     let header = segment.header_ptr();
-    let segment = &*segment;
     maintained(segment, (offset, len), IoDirection::CpuToDevice, || {
-        // SAFETY: a live handle borrowed exclusively by our caller, and a checked range.
+        // SAFETY: a live handle, and a checked range that is our caller's alone.
         unsafe { segment.backend().fill(header, offset, len, byte) }
     })
 }

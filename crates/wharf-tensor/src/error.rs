@@ -68,6 +68,33 @@ pub enum TensorError {
         /// On what.
         storage: StorageId,
     },
+    /// The storage is [split](crate::Tensor::split), and its parts have the access. Drop them, or use them.
+    Split {
+        /// Which.
+        storage: StorageId,
+    },
+    /// A cut between cache lines only: the backend maintains caches, and maintaining one part would lose what the CPU
+    /// wrote to the other.
+    Unaligned {
+        /// Where the cut would be, in bytes from the start of the segment.
+        at: usize,
+        /// Bytes between possible cuts.
+        alignment: usize,
+    },
+    /// A device has access right now, and the call replaces what it has access to.
+    InFlight {
+        /// Of what.
+        storage: StorageId,
+        /// Device reads.
+        reads: u32,
+        /// Device writes.
+        writes: u32,
+    },
+    /// The tensor is a placeholder: it has a length and no bytes that a device could be given.
+    Placeholder {
+        /// Which.
+        storage: StorageId,
+    },
     /// As many accesses are under way as the fence can count.
     Busy {
         /// To what.
@@ -107,6 +134,19 @@ impl fmt::Display for TensorError {
                 write!(f, "{storage} is in use, and nobody is left to end it")
             }
             Self::Guarded { storage } => write!(f, "a host guard is held on {storage}"),
+            Self::Split { storage } => write!(f, "{storage} is split into parts"),
+            Self::Unaligned { at, alignment } => {
+                write!(f, "a cut at {at} is not at a multiple of {alignment}")
+            }
+            Self::InFlight {
+                storage,
+                reads,
+                writes,
+            } => write!(
+                f,
+                "{storage} is in use by {reads} device reads and {writes} device writes"
+            ),
+            Self::Placeholder { storage } => write!(f, "{storage} is a placeholder without bytes"),
             Self::Busy { storage, limit } => {
                 write!(
                     f,

@@ -5,15 +5,21 @@
 //! each other unless both only read. Begin and end are one atomic update each while nobody waits.
 //!
 //! ```text
-//!  31  30      29      28..23   22..17    16..11    10     9      8..5     4..0
-//!  -   pending waiters stream   device    device    guard  host   guard    host
-//!                               writers   readers   writer writer readers  readers
+//!  31      30      29      28..23   22..17    16..11    10     9      8..5     4..0
+//!  deserted pending waiters stream  device    device    guard  host   guard    host
+//!                                   writers   readers   writer writer readers  readers
 //! ```
 //! *Guards* are host accesses that user code holds for as long as it likes; they are counted apart, because
 //! waiting for one may be waiting for oneself. Everything else ends by itself, so it may be waited for.
 //!
 //! *Pending* is set by a writer that waits: newcomers queue behind it, so that readers coming and going
 //! cannot starve it. *Waiters* is set by everybody who waits; the next access to end clears it and wakes all.
+//!
+//! *Deserted* is set when the last tensor is gone. From then on the device accesses alone keep the storage, and
+//! whoever takes the last of them away is told so: [`End::Last`].
+//!
+//! A guard writer together with guard readers is neither: the storage is *split*, and the readers' field
+//! counts its parts.
 
 use core::time::Duration;
 
@@ -44,12 +50,35 @@ pub(crate) enum Refusal {
     Held,
     /// A guard is held.
     Guarded,
+    /// The storage is split: its parts have the access.
+    Split,
     /// A field of the word is full.
     Full(u32),
     /// Waiting would be for ever.
     Never,
     /// The deadline passed.
     TimedOut,
+}
+
+/// What the end of a device access left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody still keeps the storage.
+    Kept,
+    /// Nobody does: the caller frees it.
+    Last,
+    /// Nothing ended, because somebody waits for it.
+    Waited,
+}
+
+impl End {
+    const fn after(word: u32) -> Self {
+        if word & DESERTED != 0 && !devices(word) {
+            Self::Last
+        } else {
+            Self::Kept
+        }
+    }
 }
 
 /// A counter inside the word.
@@ -93,6 +122,7 @@ const DEVICE_WRITERS: Field = Field { shift: 17, bits: 6 };
 const STREAM: Field = Field { shift: 23, bits: 6 };
 const WAITERS: u32 = 1 << 29;
 const PENDING: u32 = 1 << 30;
+const DESERTED: u32 = 1 << 31;
 
 const _: () = assert!(STREAM.max() == StreamId::MAX as u32);
 
@@ -101,6 +131,20 @@ const MIXED: u32 = 0;
 
 const fn any(word: u32, field: Field) -> bool {
     word & field.mask() != 0
+}
+
+const fn devices(word: u32) -> bool {
+    any(word, DEVICE_READERS) || any(word, DEVICE_WRITERS)
+}
+
+/// The word without one access of `field`, and without the mark of those who wait.
+const fn retire(word: u32, field: Field) -> u32 {
+    let word = (word - field.one()) & !WAITERS;
+    if devices(word) {
+        word
+    } else {
+        STREAM.with(word, MIXED)
+    }
 }
 
 /// Whether device accesses are under way that `stream` does not order itself with.
@@ -118,6 +162,9 @@ impl Claim {
 
     /// The word with this claim granted. `turn`: the caller is the pending writer (or one of them).
     fn grant(self, word: u32, turn: bool) -> Result<u32, Refusal> {
+        if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
+            return Err(Refusal::Split);
+        }
         if any(word, GUARD_WRITER) || (self.writes() && any(word, GUARD_READERS)) {
             return Err(Refusal::Guarded);
         }
@@ -250,20 +297,76 @@ impl<P: SyncPolicy> Fence<P> {
         self.event.notify();
     }
 
-    /// Ends what was granted as `claim`.
+    /// Ends what was granted as `claim`, and wakes who waits. The caller keeps the fence alive by something else than the
+    /// claim: a wake comes after the end.
     #[inline]
     pub(crate) fn end(&self, claim: Claim) {
         let field = claim.field();
-        let retire = |word: u32| {
-            let word = (word - field.one()) & !WAITERS;
-            Some(if any(word, DEVICE_READERS) || any(word, DEVICE_WRITERS) {
+        let (Ok(before) | Err(before)) = self.word.update(|word| Some(retire(word, field)));
+        if before & WAITERS != 0 {
+            self.event.notify();
+        }
+    }
+
+    /// Ends a device access that may be all that keeps the fence. Where somebody waits nothing has happened, and the answer
+    /// is [`End::Waited`]: find something else that keeps the fence, and [`end`](Self::end); or, if nothing does, nobody waits
+    /// any more, and [`end_unseen`](Self::end_unseen) is the way.
+    #[inline]
+    pub(crate) fn end_unless_waited(&self, claim: Claim) -> End {
+        let field = claim.field();
+        let step = |word: u32| (word & WAITERS == 0).then(|| retire(word, field));
+        match self.word.update(step) {
+            Ok(before) => End::after(retire(before, field)),
+            Err(_) => End::Waited,
+        }
+    }
+
+    /// Ends a device access when nobody can be waiting, because no tensor is left.
+    #[cold]
+    pub(crate) fn end_unseen(&self, claim: Claim) -> End {
+        let field = claim.field();
+        let (Ok(before) | Err(before)) = self.word.update(|word| Some(retire(word, field)));
+        End::after(retire(before, field))
+    }
+
+    /// The last tensor is gone, so nobody begins or waits any more. [`End::Last`]: and no device has access.
+    #[inline]
+    pub(crate) fn desert(&self) -> End {
+        let (Ok(before) | Err(before)) = self.word.update(|word| Some(word | DESERTED));
+        End::after(before | DESERTED)
+    }
+
+    /// Whether nobody has access.
+    pub(crate) fn is_idle(&self) -> bool {
+        const ACCESS: u32 = !(WAITERS | PENDING | DESERTED);
+        self.word.load() & ACCESS == 0
+    }
+
+    /// Gives the storage to two parts, at once or not at all.
+    pub(crate) fn split(&self) -> Result<(), Refusal> {
+        const PARTS: u32 = 2;
+        let split = |word| {
+            let granted = Claim::GuardWrite.grant(word, false);
+            granted.map(|word| GUARD_READERS.with(word, PARTS))
+        };
+        match self.word.update(|word| split(word).ok()) {
+            Ok(_) => Ok(()),
+            Err(word) => split(word).map(|_| ()),
+        }
+    }
+
+    /// A part is gone. With the last one the storage is whole again.
+    pub(crate) fn rejoin(&self) {
+        let step = |word: u32| {
+            let word = word - GUARD_READERS.one();
+            Some(if any(word, GUARD_READERS) {
                 word
             } else {
-                STREAM.with(word, MIXED)
+                retire(word, GUARD_WRITER)
             })
         };
-        let (Ok(before) | Err(before)) = self.word.update(retire);
-        if before & WAITERS != 0 {
+        let (Ok(before) | Err(before)) = self.word.update(step);
+        if GUARD_READERS.get(before) == 1 && before & WAITERS != 0 {
             self.event.notify();
         }
     }

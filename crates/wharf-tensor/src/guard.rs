@@ -3,7 +3,8 @@
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use crate::storage::{Hold, Patience};
+use crate::hold::Hold;
+use crate::storage::Patience;
 use crate::{Target, Tensor, TensorError};
 
 /// Lends the bytes of a host tensor as `&[u8]`. While it lives nobody writes the storage: other calls are answered
@@ -58,7 +59,7 @@ impl<T: Target> Tensor<T> {
     fn lend_with(&self, patience: Patience) -> Result<ReadGuard<'_, T>, TensorError> {
         let hold = self.storage()?.guard_read(patience)?;
         // Once, so that `deref` need not fail.
-        hold.host()?;
+        hold.host((self.offset(), self.len()))?;
         Ok(ReadGuard {
             hold,
             range: (self.offset(), self.len()),
@@ -83,7 +84,7 @@ impl<T: Target> Tensor<T> {
 
     fn lend_mut_with(&self, patience: Patience) -> Result<WriteGuard<'_, T>, TensorError> {
         let hold = self.storage()?.guard_write(patience)?;
-        hold.host()?;
+        hold.host((self.offset(), self.len()))?;
         Ok(WriteGuard {
             hold,
             range: (self.offset(), self.len()),
@@ -91,32 +92,25 @@ impl<T: Target> Tensor<T> {
     }
 }
 
-// The constructors have seen host memory, and a tensor's window lies in its storage: the fallbacks to
-// an empty slice are never taken.
+// The constructors have seen host memory: the fallbacks to an empty slice are never taken.
 
 impl<T: Target> Deref for ReadGuard<'_, T> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let (start, len) = self.range;
-        let bytes = self.hold.host().unwrap_or_default();
-        bytes.get(start..start + len).unwrap_or_default()
+        self.hold.host(self.range).unwrap_or_default()
     }
 }
 
 impl<T: Target> Deref for WriteGuard<'_, T> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let (start, len) = self.range;
-        let bytes = self.hold.host().unwrap_or_default();
-        bytes.get(start..start + len).unwrap_or_default()
+        self.hold.host(self.range).unwrap_or_default()
     }
 }
 
 impl<T: Target> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let (start, len) = self.range;
-        let bytes = self.hold.host_mut().unwrap_or_default();
-        bytes.get_mut(start..start + len).unwrap_or_default()
+        self.hold.host_mut(self.range).unwrap_or_default()
     }
 }
 

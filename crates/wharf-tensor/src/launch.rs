@@ -17,8 +17,8 @@ use wharf_engine::{
 };
 use wharf_sync::{Clock, Event, Wake};
 
-use crate::storage::{Patience, Ticket};
-use crate::{LaunchError, Target, Tensor, TensorError};
+use crate::storage::Patience;
+use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 
 /// The tickets of one launch: the cargo of an engine that serves tensors. They end when the engine lets
 /// go, whether or not anybody asks for the completion.
@@ -147,9 +147,9 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
 ) -> Result<Submission<'e, E, T>, LaunchError> {
     let mut operands = Vec::<Operand, MAX_OPERANDS>::new();
     for (index, one) in uses.iter().enumerate() {
-        let place = one.tensor.place().ok_or(LaunchError::Operand {
+        let place = one.tensor.placed().map_err(|error| LaunchError::Operand {
             operand: index,
-            error: TensorError::NoStorage,
+            error,
         })?;
         let operand = Operand {
             place,

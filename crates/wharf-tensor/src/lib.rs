@@ -37,23 +37,28 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod copy;
 mod error;
 mod fence;
 mod guard;
+mod hold;
+mod holders;
 mod io;
 mod launch;
+mod lifecycle;
 mod storage;
 mod target;
 mod tensor;
+mod ticket;
 mod trace;
 
 pub use error::{LaunchError, StorageId, TensorError};
 pub use guard::{ReadGuard, WriteGuard};
 pub use launch::{Launch, Submission, Tickets, Use, WaitError};
-pub use storage::Ticket;
 #[cfg(feature = "std")]
 pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
 pub use tensor::Tensor;
+pub use ticket::Ticket;
 pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
 pub use wharf_engine::Access;

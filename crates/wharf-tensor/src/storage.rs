@@ -1,44 +1,90 @@
-//! The bytes that tensors share, and the only way to them: a hold, which the fence has granted.
+//! The bytes that tensors share.
 //!
 //! Invariants:
-//! 1. a [`StorageRef`] is counted in `holders`; the block lives until the last one is dropped;
-//! 2. the segment in its cell is touched only by a [`Hold`], whose claim the fence has granted, by a ticket under a
-//!    device claim (shared reference, cache hooks only), or by the last `StorageRef`. A read hold makes shared references to it, a write
-//!    hold an exclusive one; the fence never grants a write beside another claim that touches it;
-//! 3. a device that has a ticket touches the bytes through their place, never the segment's handle;
-//! 4. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
+//! 1. the control block lives while a [`StorageRef`] exists, each of which is counted in `holders`, or while the fence counts a
+//!    device access. Whoever takes the last of both away frees it, and the fence tells exactly one so;
+//! 2. the bytes are touched only under a claim that the fence has granted: by a [`Hold`](crate::hold::Hold), or by the device that a
+//!    [`Ticket`](crate::Ticket) stands for. The fence never grants a write beside another claim on the same storage;
+//! 3. while a storage is split, it grants nothing, and the ranges of its parts do not overlap: so the accesses of
+//!    different storages never meet in a byte;
+//! 4. the segment's handle is never used exclusively while the block lives; bytes are reached through its place and its
+//!    backend;
+//! 5. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
 //!    answers later need not be the same: [`Target`] is a safe trait.)
-#![allow(
-    unsafe_code,
-    reason = "shares one segment between holds; the invariants above"
-)]
+#![allow(unsafe_code, reason = "owns the control block; the invariants above")]
 
 use core::alloc::Layout;
-use core::cell::UnsafeCell;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use wharf_backend::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut, TransferError};
-use wharf_engine::{Access, StreamId};
+use wharf_backend::{Caps, MemBackend, MemSpace, Place, SegmentMut};
 use wharf_source::Block;
-use wharf_sync::{Count, SyncPolicy};
+use wharf_sync::SyncPolicy;
 
 use crate::error::StorageId;
-use crate::fence::{Claim, Fence, Refusal};
+use crate::fence::{Claim, End, Fence, Refusal};
+use crate::holders::Holders;
 use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
 use crate::{Target, TensorError};
 
+/// What a storage is a storage of.
+pub(crate) enum Bytes<T: Target> {
+    /// All of a segment.
+    Whole(SegmentMut<T::Memory>),
+    /// Bytes of a storage that is split.
+    Part(Part<T>),
+    /// None: a length alone.
+    Placeholder,
+}
+
+/// One of the parts that a storage was split into.
+pub(crate) struct Part<T: Target> {
+    whole: StorageRef<T>,
+    start: usize,
+}
+
+impl<T: Target> Drop for Part<T> {
+    fn drop(&mut self) {
+        self.whole.get().fence.rejoin();
+    }
+}
+
 /// The control block.
-struct Storage<T: Target> {
-    holders: <T::Policy as SyncPolicy>::Count,
+pub(crate) struct Storage<T: Target> {
+    holders: Holders<T::Policy>,
     fence: Fence<T::Policy>,
-    segment: UnsafeCell<SegmentMut<T::Memory>>,
-    place: Place,
+    bytes: Bytes<T>,
+    place: Option<Place>,
     len: usize,
     source: T::Source,
     clock: T::Clock,
     trace: T::Trace,
+}
+
+impl<T: Target> Storage<T> {
+    #[inline]
+    pub(crate) const fn fence(&self) -> &Fence<T::Policy> {
+        &self.fence
+    }
+
+    /// The segment that the bytes lie in, and where they begin in it.
+    #[inline]
+    pub(crate) fn segment(&self) -> Option<(&SegmentMut<T::Memory>, usize)> {
+        let (mut storage, mut start) = (self, 0);
+        loop {
+            match &storage.bytes {
+                Bytes::Whole(segment) => return Some((segment, start)),
+                Bytes::Part(part) => {
+                    // No wrap: a part lies in its whole.
+                    start += part.start;
+                    storage = part.whole.get();
+                }
+                Bytes::Placeholder => return None,
+            }
+        }
+    }
 }
 
 /// A counted reference to a storage.
@@ -46,9 +92,9 @@ pub(crate) struct StorageRef<T: Target> {
     block: NonNull<Storage<T>>,
 }
 
-// SAFETY: another thread may count, fence, wait and trace, use the segment under a hold, and free: so everything in
+// SAFETY: another thread may count, fence, wait and trace, use the segment under a claim, and free: so everything in
 // the block that a shared reference reaches must be usable from there, shared and owned. The source is reached by
-// the last reference alone, so it is sent and never shared.
+// whoever frees alone, so it is sent and never shared.
 unsafe impl<T: Target> Send for StorageRef<T>
 where
     T::Memory: Send + Sync,
@@ -85,26 +131,41 @@ pub(crate) enum Patience {
 impl<T: Target> StorageRef<T> {
     pub(crate) const CONTROL_BLOCK: Layout = Layout::new::<Storage<T>>();
 
-    /// Puts a segment under a fence. Where the block source refuses, the segment comes back.
+    /// Puts bytes under a fence of their own. Where the block source refuses, they come back.
     pub(crate) fn new(
         target: &T,
-        segment: SegmentMut<T::Memory>,
-    ) -> Result<Self, (TensorError, SegmentMut<T::Memory>)> {
+        bytes: Bytes<T>,
+        len: usize,
+    ) -> Result<Self, (TensorError, Bytes<T>)> {
         // Cloned first: a clone may answer for another source than the original, but never for another than itself.
         let source = target.source().clone();
+        let parts = (target.clock().clone(), target.trace().clone());
+        Self::build(source, parts, bytes, len)
+    }
+
+    fn build(
+        source: T::Source,
+        (clock, trace): (T::Clock, T::Trace),
+        bytes: Bytes<T>,
+        len: usize,
+    ) -> Result<Self, (TensorError, Bytes<T>)> {
         let block = match Block::new(source, Self::CONTROL_BLOCK) {
             Ok(block) => block,
-            Err(refusal) => return Err((TensorError::Alloc(refusal.into()), segment)),
+            Err(refusal) => return Err((TensorError::Alloc(refusal.into()), bytes)),
         };
-        let (clock, trace) = (target.clock().clone(), target.trace().clone());
         let (block, _, source) = block.into_raw();
         let block = block.cast::<Storage<T>>();
+        let place = match &bytes {
+            Bytes::Whole(segment) => Some(segment.place()),
+            Bytes::Part(part) => offset(part.whole.place(), part.start),
+            Bytes::Placeholder => None,
+        };
         let storage = Storage {
-            holders: Count::new(1),
+            holders: Holders::one(),
             fence: Fence::new(),
-            place: segment.place(),
-            len: segment.len(),
-            segment: UnsafeCell::new(segment),
+            bytes,
+            place,
+            len,
             source,
             clock,
             trace,
@@ -117,8 +178,8 @@ impl<T: Target> StorageRef<T> {
     }
 
     #[inline]
-    fn get(&self) -> &Storage<T> {
-        // SAFETY: invariant 1. What is not behind the cell is never written after `new`.
+    pub(crate) fn get(&self) -> &Storage<T> {
+        // SAFETY: invariant 1. Nothing in the block is written after `build` but through cells.
         unsafe { self.block.as_ref() }
     }
 
@@ -131,8 +192,9 @@ impl<T: Target> StorageRef<T> {
         self.get().len
     }
 
+    /// Where the bytes are; a placeholder has none.
     #[inline]
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Option<Place> {
         self.get().place
     }
 
@@ -168,7 +230,7 @@ impl<T: Target> StorageRef<T> {
 
     /// Begins `claim`.
     #[inline]
-    fn begin(&self, claim: Claim, patience: Patience) -> Result<(), TensorError> {
+    pub(crate) fn begin(&self, claim: Claim, patience: Patience) -> Result<(), TensorError> {
         let storage = self.get();
         let granted = match (storage.fence.try_begin(claim), patience) {
             (Err(Refusal::Held), Patience::Until(deadline)) => {
@@ -190,56 +252,156 @@ impl<T: Target> StorageRef<T> {
     }
 
     #[cold]
-    fn refused(&self, refusal: Refusal) -> TensorError {
+    pub(crate) fn refused(&self, refusal: Refusal) -> TensorError {
         let storage = self.id();
         match refusal {
             Refusal::Held => TensorError::WouldBlock { storage },
             Refusal::Guarded => TensorError::Guarded { storage },
+            Refusal::Split => TensorError::Split { storage },
             Refusal::Full(limit) => TensorError::Busy { storage, limit },
             Refusal::Never => TensorError::WouldDeadlock { storage },
             Refusal::TimedOut => TensorError::TimedOut { storage },
         }
     }
 
-    /// Access to read, for the duration of a call.
-    pub(crate) fn read(&self, patience: Patience) -> Result<Hold<'_, T, false>, TensorError> {
-        self.hold(Claim::HostRead, patience)
-    }
-
-    /// Access to write, for the duration of a call.
-    pub(crate) fn write(&self, patience: Patience) -> Result<Hold<'_, T, true>, TensorError> {
-        self.hold(Claim::HostWrite, patience)
-    }
-
-    /// Access to read, for as long as the user likes.
-    pub(crate) fn guard_read(&self, patience: Patience) -> Result<Hold<'_, T, false>, TensorError> {
-        self.hold(Claim::GuardRead, patience)
-    }
-
-    /// Access to write, for as long as the user likes.
-    pub(crate) fn guard_write(&self, patience: Patience) -> Result<Hold<'_, T, true>, TensorError> {
-        self.hold(Claim::GuardWrite, patience)
-    }
-
-    /// `WRITE` must be what `claim` is; the four functions above see to it.
-    #[inline]
-    fn hold<const WRITE: bool>(
+    /// Two storages in place of this one: `range` of it, before and from `at` on. This one grants nothing until both are gone.
+    pub(crate) fn split(
         &self,
-        claim: Claim,
-        patience: Patience,
-    ) -> Result<Hold<'_, T, WRITE>, TensorError> {
-        self.begin(claim, patience)?;
-        Ok(Hold {
-            storage: self,
-            claim,
-        })
+        (start, len): (usize, usize),
+        at: usize,
+    ) -> Result<(Self, Self), TensorError> {
+        self.may_part(start + at)?;
+        let this = self.get();
+        this.fence
+            .split()
+            .map_err(|refusal| self.refused(refusal))?;
+        // From here on each part takes itself back when it is dropped.
+        let part = |start| Part {
+            whole: self.clone(),
+            start,
+        };
+        let (first, second) = (part(start), part(start + at));
+        let storage = |part: Part<T>, len| {
+            let parts = (this.clock.clone(), this.trace.clone());
+            let built = Self::build(this.source.clone(), parts, Bytes::Part(part), len);
+            built.map_err(|(error, _)| error)
+        };
+        Ok((storage(first, at)?, storage(second, len - at)?))
     }
+
+    /// Whether a cache line would be in two parts. Maintaining it for the one would throw away what the CPU wrote to the other.
+    fn may_part(&self, at: usize) -> Result<(), TensorError> {
+        let Some((segment, start)) = self.get().segment() else {
+            return Ok(());
+        };
+        let backend = segment.backend();
+        let (at, alignment) = (start + at, backend.alignment());
+        let maintained = backend.caps().contains(Caps::NEEDS_CACHE_OPS);
+        if maintained && !at.is_multiple_of(alignment) {
+            return Err(TensorError::Unaligned { at, alignment });
+        }
+        Ok(())
+    }
+
+    /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
+    pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
+        let storage = self.get();
+        let sole = storage.holders.get() == 1 && storage.fence.is_idle();
+        if !sole || !matches!(storage.bytes, Bytes::Whole(_)) {
+            return Err(self);
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: one holder, and that was ours; no device access, and nobody is left who could begin one.
+        let (bytes, _block) = unsafe { free(this.block) };
+        match bytes {
+            Bytes::Whole(segment) => Ok(segment),
+            // Tested above, and nobody changes what a storage is a storage of.
+            Bytes::Part(_) | Bytes::Placeholder => unreachable!(),
+        }
+    }
+
+    /// For a device access that the fence has granted, which keeps the block from now on.
+    pub(crate) const fn block(&self) -> NonNull<Storage<T>> {
+        self.block
+    }
+}
+
+/// A place so many bytes further on, inside of the same segment.
+pub(crate) fn offset(place: Option<Place>, by: usize) -> Option<Place> {
+    Some(match place? {
+        // `wrapping_add` keeps the provenance.
+        Place::Host(base) => Place::Host(NonNull::new(base.as_ptr().wrapping_add(by))?),
+        Place::Device(base) => Place::Device(base.checked_add(by as u64)?),
+    })
+}
+
+/// Ends a device access, and frees the storage if nobody keeps it any more.
+///
+/// # Safety
+/// The fence of `block` has granted `claim`, to a device, and it was not ended. The caller does not use the block afterwards.
+#[inline]
+pub(crate) unsafe fn end_device<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
+    // SAFETY: invariant 1: the claim keeps the block. The reference is not used after the claim has ended.
+    let storage = unsafe { block.as_ref() };
+    match storage.fence.end_unless_waited(claim) {
+        End::Kept => {}
+        // SAFETY: nobody keeps it any more, and this is whom the fence told.
+        End::Last => drop(unsafe { free(block) }),
+        // SAFETY: nothing has ended, so the caller's promise still holds.
+        End::Waited => unsafe { end_waited(block, claim) },
+    }
+}
+
+/// Who waits does it in a tensor. Become a holder beside that one, so that the wake does not come too late for the fence.
+///
+/// The block is a raw pointer here, because a reference that is an argument must stay valid until the return.
+///
+/// # Safety
+/// As for [`end_device`].
+#[cold]
+unsafe fn end_waited<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
+    // SAFETY: as in `end_device`.
+    let storage = unsafe { block.as_ref() };
+    if storage.holders.join_others() {
+        let keeper = StorageRef { block };
+        keeper.get().fence.end(claim);
+    } else if storage.fence.end_unseen(claim) == End::Last {
+        // SAFETY: as in `end_device`.
+        drop(unsafe { free(block) });
+    }
+}
+
+/// Gives what the block held to the caller, and the block, to be dropped after it: who waits for a control block may want both.
+///
+/// # Safety
+/// Nobody keeps the block (invariant 1), and the caller is the one who knows.
+unsafe fn free<T: Target>(block: NonNull<Storage<T>>) -> (Bytes<T>, Block<T::Source>) {
+    // SAFETY: the caller's promise. The block is moved out of and not touched again but to be released.
+    let storage = unsafe { block.read() };
+    let event = TraceEvent {
+        kind: TraceKind::Free,
+        phase: TracePhase::Instant,
+        storage: block.addr().get() as u64,
+        bytes: storage.len as u64,
+    };
+    let Storage {
+        bytes,
+        source,
+        trace,
+        ..
+    } = storage;
+    let layout = StorageRef::<T>::CONTROL_BLOCK;
+    // SAFETY: invariant 5, and nothing uses the block any more.
+    let block = unsafe { Block::from_raw(block.cast(), layout, source) };
+    // A sink that panics here leaks nothing: both are owned by then.
+    trace.record(event);
+    (bytes, block)
 }
 
 impl<T: Target> Clone for StorageRef<T> {
     #[inline]
     fn clone(&self) -> Self {
-        self.get().holders.increment();
+        self.get().holders.join();
         Self { block: self.block }
     }
 }
@@ -247,35 +409,21 @@ impl<T: Target> Clone for StorageRef<T> {
 impl<T: Target> Drop for StorageRef<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.get().holders.decrement() {
-            let event = self.event(TraceKind::Free);
-            // SAFETY: the last reference: holds and tickets have one of their own or borrow one, so none is left. The
-            // block is moved out of and not touched again but to be released.
-            let storage = unsafe { self.block.read() };
-            let Storage {
-                segment,
-                source,
-                trace,
-                ..
-            } = storage;
-            let layout = Self::CONTROL_BLOCK;
-            // SAFETY: invariant 4, and nothing uses the block any more.
-            let block = unsafe { Block::from_raw(self.block.cast(), layout, source) };
-            // A sink that panics here leaks nothing: both are owned by then.
-            trace.record(event);
-            // The bytes first: whoever waits for the control block's memory may want both.
-            drop(segment);
-            drop(block);
+        let storage = self.get();
+        if storage.holders.leave() && storage.fence.desert() == End::Last {
+            // SAFETY: nobody keeps it any more, and this is whom the fence told.
+            drop(unsafe { free(self.block) });
         }
     }
 }
 
 impl<T: Target> fmt::Debug for StorageRef<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let space: Option<MemSpace> = self.place().map(|place| place.space());
         f.debug_struct("Storage")
             .field("id", &self.id())
             .field("len", &self.len())
-            .field("space", &self.place().space())
+            .field("space", &space)
             .field("holders", &self.holders())
             .field("in_flight", &self.in_flight())
             .finish()
@@ -288,229 +436,5 @@ struct Ended<'f, P: SyncPolicy>(&'f Fence<P>, Claim);
 impl<P: SyncPolicy> Drop for Ended<'_, P> {
     fn drop(&mut self) {
         self.0.end(self.1);
-    }
-}
-
-/// Host access that the fence has granted; dropping it ends it. `WRITE` says which kind.
-pub(crate) struct Hold<'s, T: Target, const WRITE: bool> {
-    storage: &'s StorageRef<T>,
-    claim: Claim,
-}
-
-impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
-    #[inline]
-    fn segment(&self) -> &SegmentMut<T::Memory> {
-        // SAFETY: invariant 2: our claim is granted, so nobody has an exclusive reference but
-        // perhaps this very hold, which is borrowed shared here.
-        unsafe { &*self.storage.get().segment.get() }
-    }
-
-    pub(crate) fn id(&self) -> StorageId {
-        self.storage.id()
-    }
-
-    /// Whether the CPU's own copies must go around the backend's transfers: in host memory with maintained caches. There
-    /// tickets maintain, and the CPU reads and writes through its cache; the invalidation before a transfer would throw away
-    /// what a guard has written.
-    #[inline]
-    fn through_cache(&self) -> bool {
-        let host = matches!(self.storage.place(), Place::Host(_));
-        host && self
-            .segment()
-            .backend()
-            .caps()
-            .contains(Caps::NEEDS_CACHE_OPS)
-    }
-
-    #[inline]
-    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
-        if self.through_cache() {
-            let here = self.segment().host().unwrap_or_default();
-            let (size, len) = (here.len(), bytes.len());
-            let from = within(offset, len).and_then(|range| here.get(range));
-            let from = from.ok_or(TransferError::OutOfBounds { offset, len, size })?;
-            bytes.copy_from_slice(from);
-            return Ok(());
-        }
-        self.segment().read(offset, bytes)
-    }
-
-    #[inline]
-    pub(crate) fn host(&self) -> Result<&[u8], TensorError> {
-        let not_host = |_| TensorError::NotHostAddressable { storage: self.id() };
-        self.segment().host().map_err(not_host)
-    }
-}
-
-impl<T: Target> Hold<'_, T, true> {
-    #[inline]
-    fn segment_mut(&mut self) -> &mut SegmentMut<T::Memory> {
-        // SAFETY: invariant 2: our claim to write is granted, so nobody else has any reference; and this
-        // hold is borrowed exclusively here.
-        unsafe { &mut *self.storage.get().segment.get() }
-    }
-
-    #[inline]
-    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
-        if self.through_cache() {
-            self.here(offset, bytes.len())?.copy_from_slice(bytes);
-            return Ok(());
-        }
-        self.segment_mut().write(offset, bytes)
-    }
-
-    #[inline]
-    pub(crate) fn fill(
-        &mut self,
-        offset: usize,
-        len: usize,
-        byte: u8,
-    ) -> Result<(), TransferError> {
-        if self.through_cache() {
-            self.here(offset, len)?.fill(byte);
-            return Ok(());
-        }
-        self.segment_mut().fill(offset, len, byte)
-    }
-
-    /// A range of host memory.
-    fn here(&mut self, offset: usize, len: usize) -> Result<&mut [u8], TransferError> {
-        let here = self.segment_mut().host_mut().unwrap_or_default();
-        let size = here.len();
-        within(offset, len)
-            .and_then(|range| here.get_mut(range))
-            .ok_or(TransferError::OutOfBounds { offset, len, size })
-    }
-
-    #[inline]
-    pub(crate) fn host_mut(&mut self) -> Result<&mut [u8], TensorError> {
-        let storage = self.id();
-        let not_host = |_| TensorError::NotHostAddressable { storage };
-        self.segment_mut().host_mut().map_err(not_host)
-    }
-}
-
-/// `offset..offset + len`, unless that wraps.
-fn within(offset: usize, len: usize) -> Option<core::ops::Range<usize>> {
-    Some(offset..offset.checked_add(len)?)
-}
-
-impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
-    #[inline]
-    fn drop(&mut self) {
-        self.storage.get().fence.end(self.claim);
-    }
-}
-
-/// A device's access to a storage, which it keeps alive. Dropping it ends the access.
-///
-/// It may be dropped on any context that the policy lets it reach, an interrupt handler included, and never
-/// blocks. Forgetting it leaks the access: nothing dangles, but the host waits for ever.
-#[must_use = "dropping a ticket ends the device's access"]
-pub struct Ticket<T: Target> {
-    storage: StorageRef<T>,
-    stream: StreamId,
-    access: Access,
-    /// Which bytes the device may touch, for the cache hooks.
-    range: (usize, usize),
-}
-
-impl<T: Target> Ticket<T> {
-    /// `range` lies in the storage.
-    pub(crate) fn begin(
-        storage: StorageRef<T>,
-        stream: StreamId,
-        access: Access,
-        range: (usize, usize),
-        patience: Patience,
-    ) -> Result<Self, TensorError> {
-        storage.begin(Self::claim(stream, access), patience)?;
-        let ticket = Self {
-            storage,
-            stream,
-            access,
-            range,
-        };
-        ticket.maintain(|backend, header, (offset, len), directions| {
-            for &direction in directions {
-                // SAFETY: a live segment, and a range in it.
-                unsafe { backend.before_io(header, offset, len, direction) };
-            }
-        });
-        Ok(ticket)
-    }
-
-    /// What the device may do.
-    #[must_use]
-    pub const fn access(&self) -> Access {
-        self.access
-    }
-
-    /// Which stream the device is on.
-    #[must_use]
-    pub const fn stream(&self) -> StreamId {
-        self.stream
-    }
-
-    const fn claim(stream: StreamId, access: Access) -> Claim {
-        match access {
-            Access::Read => Claim::DeviceRead(stream),
-            Access::Write => Claim::DeviceWrite(stream),
-        }
-    }
-
-    /// Which ways bytes may move. A device that writes may read first, write only a part, or be taken back before it starts:
-    /// so what the CPU wrote must reach the memory before an invalidation throws it away.
-    const fn directions(&self) -> &'static [IoDirection] {
-        match self.access {
-            Access::Read => &[IoDirection::CpuToDevice],
-            Access::Write => &[IoDirection::CpuToDevice, IoDirection::DeviceToCpu],
-        }
-    }
-
-    /// Runs a cache hook, where the backend has any.
-    fn maintain(
-        &self,
-        hook: impl FnOnce(
-            &<T::Memory as BackendRef>::Backend,
-            NonNull<wharf_backend::Header<T::Policy>>,
-            (usize, usize),
-            &[IoDirection],
-        ),
-    ) {
-        // SAFETY: invariant 2: our device claim is granted, so no write hold exists; this reference
-        // is shared, and the device does not touch the handle.
-        let segment = unsafe { &*self.storage.get().segment.get() };
-        if segment.backend().caps().contains(Caps::NEEDS_CACHE_OPS) {
-            hook(
-                segment.backend(),
-                segment.header_ptr(),
-                self.range,
-                self.directions(),
-            );
-        }
-    }
-}
-
-impl<T: Target> Drop for Ticket<T> {
-    fn drop(&mut self) {
-        self.maintain(|backend, header, (offset, len), directions| {
-            for &direction in directions.iter().rev() {
-                // SAFETY: a live segment, and a range in it.
-                unsafe { backend.after_io(header, offset, len, direction) };
-            }
-        });
-        let claim = Self::claim(self.stream, self.access);
-        self.storage.get().fence.end(claim);
-    }
-}
-
-impl<T: Target> fmt::Debug for Ticket<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket")
-            .field("storage", &self.storage)
-            .field("stream", &self.stream)
-            .field("access", &self.access)
-            .finish_non_exhaustive()
     }
 }

@@ -8,8 +8,8 @@ use wharf_backend::{BackendRef, Erases, MemSpace, Place, Returned, SegmentMut};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
-use crate::storage::{Patience, StorageRef, Ticket};
-use crate::{Target, TensorError};
+use crate::storage::{Bytes, Patience, StorageRef, offset};
+use crate::{Target, TensorError, Ticket};
 
 /// Bytes on a host or a device, shared by whoever holds a clone or a slice.
 ///
@@ -89,13 +89,26 @@ impl<T: Target> Tensor<T> {
         segment: SegmentMut<T::Memory>,
     ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>> {
         let len = segment.len();
-        match StorageRef::new(target, segment) {
-            Ok(storage) => Ok(Self {
-                storage: Some(storage),
-                offset: 0,
-                len,
-            }),
-            Err((error, segment)) => Err(Returned::new(error, segment)),
+        match StorageRef::new(target, Bytes::Whole(segment), len) {
+            Ok(storage) => Ok(Self::all_of(storage)),
+            Err((error, Bytes::Whole(segment))) => Err(Returned::new(error, segment)),
+            // What was given comes back.
+            Err((_, Bytes::Part(_) | Bytes::Placeholder)) => unreachable!(),
+        }
+    }
+
+    /// The window that shows all of a storage.
+    pub(crate) fn all_of(storage: StorageRef<T>) -> Self {
+        let len = storage.len();
+        Self::window(storage, 0, len)
+    }
+
+    /// `offset..offset + len` lies in the storage.
+    pub(crate) const fn window(storage: StorageRef<T>, offset: usize, len: usize) -> Self {
+        Self {
+            storage: Some(storage),
+            offset,
+            len,
         }
     }
 
@@ -123,10 +136,11 @@ impl<T: Target> Tensor<T> {
         self.storage.as_ref().map(StorageRef::id)
     }
 
-    /// The address space of its bytes.
+    /// The address space of its bytes; none where it has no bytes.
     #[must_use]
     pub fn space(&self) -> Option<MemSpace> {
-        self.storage.as_ref().map(|storage| storage.place().space())
+        let place = self.storage.as_ref()?.place()?;
+        Some(place.space())
     }
 
     /// Device reads and device writes under way on its storage; for reports.
@@ -164,26 +178,28 @@ impl<T: Target> Tensor<T> {
         stream: StreamId,
         patience: Patience,
     ) -> Result<Ticket<T>, TensorError> {
-        let storage = self.storage()?.clone();
+        let storage = self.storage()?;
         Ticket::begin(storage, stream, access, (self.offset, self.len), patience)
     }
 
-    /// Where its first byte is: an address, and no more. Using it is up to you, a ticket in hand.
+    /// Where its first byte is: an address, and no more. Using it is up to you, a ticket in hand. Without bytes there is none.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        let place = self.storage.as_ref()?.place();
-        Some(match place {
-            // `wrapping_add` keeps the provenance, and the offset lies in the segment.
-            Place::Host(base) => {
-                let first = base.as_ptr().wrapping_add(self.offset);
-                Place::Host(core::ptr::NonNull::new(first)?)
-            }
-            Place::Device(base) => Place::Device(base.checked_add(self.offset as u64)?),
-        })
+        offset(self.storage.as_ref()?.place(), self.offset)
+    }
+
+    /// [`place`](Self::place), or why there is none.
+    pub(crate) fn placed(&self) -> Result<Place, TensorError> {
+        let storage = self.storage()?.id();
+        self.place().ok_or(TensorError::Placeholder { storage })
     }
 
     pub(crate) fn storage(&self) -> Result<&StorageRef<T>, TensorError> {
         self.storage.as_ref().ok_or(TensorError::NoStorage)
+    }
+
+    pub(crate) fn take_storage(&mut self) -> Option<StorageRef<T>> {
+        self.storage.take()
     }
 
     /// Start and length of `range` in this tensor.

@@ -1,0 +1,118 @@
+//! Copying between tensors, wherever they are.
+
+use crate::hold::Hold;
+use crate::io::FOREVER;
+use crate::storage::Patience;
+use crate::trace::TraceKind;
+use crate::{Target, Tensor, TensorError};
+
+/// Bytes of the stack that a copy between two devices goes through.
+const BOUNCE: usize = 256;
+
+impl<T: Target> Tensor<T> {
+    /// Copies all of `source` into all of this tensor, wherever the two are: host or device, in one storage (also overlapping) or
+    /// two. Slice both to copy a part.
+    ///
+    /// Between host and device the bytes move in one transfer; between two storages of devices they go through 256
+    /// bytes of the stack. Blocks while a device writes the source, or reads or writes this one.
+    ///
+    /// # Errors
+    /// The lengths differ, the fence cannot grant the access (nothing was written then), or a device was closed
+    /// (a part may have been written, if both are on devices).
+    pub fn copy_from(&self, source: &Self) -> Result<(), TensorError> {
+        self.copy_with(source, FOREVER)
+    }
+
+    /// [`copy_from`](Self::copy_from) without waiting.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::WouldBlock`].
+    pub fn try_copy_from(&self, source: &Self) -> Result<(), TensorError> {
+        self.copy_with(source, Patience::None)
+    }
+
+    fn copy_with(&self, source: &Self, patience: Patience) -> Result<(), TensorError> {
+        let (to, from) = (self.storage()?, source.storage()?);
+        if self.len() != source.len() {
+            return Err(TensorError::LengthMismatch {
+                destination: self.len(),
+                source: source.len(),
+            });
+        }
+        let _traced = self.traced(to, TraceKind::Write, self.len());
+        if to.is_same(from) {
+            let mut hold = to.write(patience)?;
+            return copy_within(&mut hold, source.offset(), self.offset(), self.len());
+        }
+        // Two storages are always taken in the same order, so that two copies the opposite way cannot
+        // each wait for the other.
+        let (mut write, read);
+        if to.id().get() < from.id().get() {
+            write = to.write(patience)?;
+            read = from.read(patience)?;
+        } else {
+            read = from.read(patience)?;
+            write = to.write(patience)?;
+        }
+        copy_across(
+            &read,
+            source.offset(),
+            &mut write,
+            self.offset(),
+            self.len(),
+        )
+    }
+}
+
+/// Copies between two storages.
+fn copy_across<T: Target>(
+    from: &Hold<'_, T, false>,
+    from_offset: usize,
+    to: &mut Hold<'_, T, true>,
+    to_offset: usize,
+    len: usize,
+) -> Result<(), TensorError> {
+    if let Ok(bytes) = from.host((from_offset, len)) {
+        return Ok(to.write(to_offset, bytes)?);
+    }
+    if let Ok(bytes) = to.host_mut((to_offset, len)) {
+        return Ok(from.read(from_offset, bytes)?);
+    }
+    let mut bounce = [0; BOUNCE];
+    let mut done = 0;
+    while done < len {
+        let chunk = BOUNCE.min(len - done);
+        let bytes = &mut bounce[..chunk];
+        from.read(from_offset + done, bytes)?;
+        to.write(to_offset + done, bytes)?;
+        done += chunk;
+    }
+    Ok(())
+}
+
+/// Copies inside one storage, as `memmove` does.
+fn copy_within<T: Target>(
+    hold: &mut Hold<'_, T, true>,
+    from: usize,
+    to: usize,
+    len: usize,
+) -> Result<(), TensorError> {
+    // From the first byte of either to the last of either. In bounds: both windows lie in the storage.
+    let (first, last) = (from.min(to), from.max(to) + len);
+    if let Ok(bytes) = hold.host_mut((first, last - first)) {
+        bytes.copy_within(from - first..from - first + len, to - first);
+        return Ok(());
+    }
+    let mut bounce = [0; BOUNCE];
+    let mut done = 0;
+    while done < len {
+        let chunk = BOUNCE.min(len - done);
+        // Towards higher addresses from the end, so that nothing is overwritten before it was read.
+        let at = if to > from { len - done - chunk } else { done };
+        let bytes = &mut bounce[..chunk];
+        hold.read(from + at, bytes)?;
+        hold.write(to + at, bytes)?;
+        done += chunk;
+    }
+    Ok(())
+}

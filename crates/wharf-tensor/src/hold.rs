@@ -1,0 +1,157 @@
+//! Host access that the fence has granted, and what it allows.
+//!
+//! Invariants:
+//! 1. a [`Hold`] exists only while its claim is granted, and keeps the storage by borrowing a reference to it; so invariants
+//!    2 to 4 of [`storage`](crate::storage) say that nobody writes the storage meanwhile, and beside a hold to write nobody
+//!    reads it either;
+//! 2. all bytes of a storage have values.
+#![allow(
+    unsafe_code,
+    reason = "lends bytes under a claim; the invariants above"
+)]
+
+use wharf_backend::{Place, TransferError};
+
+use crate::error::StorageId;
+use crate::fence::Claim;
+use crate::storage::{Patience, StorageRef};
+use crate::{Target, TensorError};
+
+/// Host access that the fence has granted; dropping it ends it. `WRITE` says which kind.
+pub(crate) struct Hold<'s, T: Target, const WRITE: bool> {
+    storage: &'s StorageRef<T>,
+    claim: Claim,
+}
+
+impl<T: Target> StorageRef<T> {
+    /// Access to read, for the duration of a call.
+    pub(crate) fn read(&self, patience: Patience) -> Result<Hold<'_, T, false>, TensorError> {
+        self.hold(Claim::HostRead, patience)
+    }
+
+    /// Access to write, for the duration of a call.
+    pub(crate) fn write(&self, patience: Patience) -> Result<Hold<'_, T, true>, TensorError> {
+        self.hold(Claim::HostWrite, patience)
+    }
+
+    /// Access to read, for as long as the user likes.
+    pub(crate) fn guard_read(&self, patience: Patience) -> Result<Hold<'_, T, false>, TensorError> {
+        self.hold(Claim::GuardRead, patience)
+    }
+
+    /// Access to write, for as long as the user likes.
+    pub(crate) fn guard_write(&self, patience: Patience) -> Result<Hold<'_, T, true>, TensorError> {
+        self.hold(Claim::GuardWrite, patience)
+    }
+
+    /// `WRITE` must be what `claim` is; the four functions above see to it.
+    #[inline]
+    fn hold<const WRITE: bool>(
+        &self,
+        claim: Claim,
+        patience: Patience,
+    ) -> Result<Hold<'_, T, WRITE>, TensorError> {
+        self.begin(claim, patience)?;
+        Ok(Hold {
+            storage: self,
+            claim,
+        })
+    }
+}
+
+impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
+    pub(crate) fn id(&self) -> StorageId {
+        self.storage.id()
+    }
+
+    /// Copies bytes at `offset` of the storage into `bytes`. A placeholder leaves them as they are.
+    #[inline]
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        match self.storage.get().segment() {
+            // No wrap: the storage lies in the segment, and what leaves the segment is refused there.
+            Some((segment, start)) => segment.read(start.saturating_add(offset), bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of the storage in place. Out of range there are none.
+    #[inline]
+    pub(crate) fn host(&self, (start, len): (usize, usize)) -> Result<&[u8], TensorError> {
+        let base = self.base()?;
+        if !self.contains(start, len) {
+            return Ok(&[]);
+        }
+        // SAFETY: the range lies in the storage, whose bytes are the CPU's, have values (invariant 2), and are written by nobody
+        // while the hold lives (invariant 1), or by this hold, which is borrowed.
+        Ok(unsafe { core::slice::from_raw_parts(base.as_ptr().add(start), len) })
+    }
+
+    #[inline]
+    fn base(&self) -> Result<core::ptr::NonNull<u8>, TensorError> {
+        match self.storage.place() {
+            Some(Place::Host(base)) => Ok(base),
+            Some(Place::Device(_)) | None => {
+                Err(TensorError::NotHostAddressable { storage: self.id() })
+            }
+        }
+    }
+
+    #[inline]
+    fn contains(&self, start: usize, len: usize) -> bool {
+        let end = start.checked_add(len);
+        end.is_some_and(|end| end <= self.storage.len())
+    }
+}
+
+impl<T: Target> Hold<'_, T, true> {
+    /// Copies `bytes` to `offset` of the storage. A placeholder takes them and keeps nothing.
+    #[inline]
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        match self.storage.get().segment() {
+            // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
+            // What it has lent of the bytes is not in use, because it is borrowed exclusively.
+            Some((segment, start)) => unsafe {
+                segment.write_shared(start.saturating_add(offset), bytes)
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Sets `len` bytes from `offset` of the storage.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        offset: usize,
+        len: usize,
+        byte: u8,
+    ) -> Result<(), TransferError> {
+        match self.storage.get().segment() {
+            // SAFETY: as in `write`.
+            Some((segment, start)) => unsafe {
+                segment.fill_shared(start.saturating_add(offset), len, byte)
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of the storage in place, to be written. Out of range there are none.
+    #[inline]
+    pub(crate) fn host_mut(
+        &mut self,
+        (start, len): (usize, usize),
+    ) -> Result<&mut [u8], TensorError> {
+        let base = self.base()?;
+        if !self.contains(start, len) {
+            return Ok(&mut []);
+        }
+        // SAFETY: as in `host`; nobody else has any access (invariant 1), and this hold is borrowed exclusively.
+        Ok(unsafe { core::slice::from_raw_parts_mut(base.as_ptr().add(start), len) })
+    }
+}
+
+impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
+    #[inline]
+    fn drop(&mut self) {
+        self.storage.get().fence().end(self.claim);
+    }
+}
