@@ -4,6 +4,7 @@
 mod auto_traits;
 mod borrowed;
 mod cache;
+mod facts;
 mod from_source;
 mod owner;
 mod pool_model;
