@@ -5,15 +5,15 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::cell::Cell;
 
-use wharf_backend::wrap::{BackendEvent, Finding};
+use wharf_backend::wrap::{BackendEvent, Finding, QuotaError};
 use wharf_backend::{
     Align32, Align64, AllocError, AllocHint, BackendExt, BackendRef, BorrowedBackend,
     BorrowedDevice, BorrowedExclusive, BorrowedShared, CacheOps, Caps, Census, Checked,
     DeviceAddress, DeviceRange, DeviceTransfer, ExclusiveBytes, FaultInject, ForeignSegment,
     Header, Heap, HostBackend, Init, IoDirection, LentMemory, LineError, Maintained, MemBackend,
-    MemSpace, NotHostAddressable, OwnLines, OwnerBackend, Place, PoolBackend, PoolError, ReadOnly,
-    Registers, Scrub, SegmentMut, SharedBytes, SlotControl, SourceBackend, StaticPool, Traced,
-    TransferError, Waitable,
+    MemSpace, NotHostAddressable, OwnLines, OwnerBackend, Place, PoolBackend, PoolError, Quota,
+    ReadOnly, Registers, Scrub, SegmentMut, SharedBytes, SlotControl, SourceBackend, StaticPool,
+    Traced, TransferError, Uninit, Waitable,
 };
 use wharf_source::{HeapSource, PoolSource, SizeClass, SourceError};
 use wharf_sync::{Blocking, Unsync};
@@ -223,6 +223,34 @@ fn a_wrapper_says_what_the_backend_in_it_says() {
     hands_on(&wrapped, wrapped.inner(), Caps::empty());
     let wrapped = Maintained::fixed(pool(), Coherent);
     hands_on(&wrapped, wrapped.inner(), Caps::NEEDS_CACHE_OPS);
+}
+
+#[test]
+fn a_share_says_what_the_whole_says() {
+    let quota = Quota::<_, 2>::new(Pool::new());
+    let share = quota.share(1, 4).unwrap();
+    assert_eq!(facts(&share), facts(&Pool::new()));
+    assert_eq!(share.caps(), Pool::new().caps());
+    let segment = SegmentMut::alloc(share, 5).unwrap();
+    assert!(share.may_own(segment.header_ptr()));
+    assert_eq!((quota.census().in_use, quota.census().unit), (1, 96));
+    let (header, share) = segment.into_raw();
+    // SAFETY: from `into_raw` just above.
+    drop(unsafe { SegmentMut::<_, Uninit>::from_raw(header, share) }.unwrap());
+    assert!(!share.may_own(header));
+    let texts = [
+        (
+            QuotaError::BelowReserve {
+                reserved: 3,
+                limit: 2,
+            },
+            "3 segments to be reserved, 2 allowed",
+        ),
+        (QuotaError::TooMany { shares: 2 }, "all 2 shares are issued"),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
+    }
 }
 
 /// A pool that says of itself that it has hooks.

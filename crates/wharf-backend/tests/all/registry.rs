@@ -345,3 +345,16 @@ proptest! {
         run::<Critical>(&steps);
     }
 }
+
+#[test]
+fn an_id_is_one_number_and_back() {
+    let id = DeviceId::from_bits(0x0000_0003_0000_0007);
+    assert_eq!(
+        id.to_string(),
+        "7.3",
+        "the entry, and which of its registrations"
+    );
+    assert_eq!(id.to_bits(), 0x0000_0003_0000_0007);
+    assert_ne!(id, DeviceId::from_bits(7));
+    assert_ne!(id, DeviceId::from_bits(0x0000_0003_0000_0000));
+}
