@@ -249,6 +249,7 @@ fn closing_completes_what_waits_and_lets_finish_what_runs() {
     dock.queue.detach(third);
     let job = dock.queue.next().unwrap();
     let submitted = dock.queue.submitted().epoch();
+    assert!(!dock.queue.is_closed());
     dock.queue.close();
     assert!(dock.queue.is_closed());
     assert_ne!(
