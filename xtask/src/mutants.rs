@@ -84,9 +84,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<ExitCode, Failur
         let ended = if args.report {
             Ok(())
         } else {
-            tool.mutate(workspace, package, &place, &ledger, args)
+            tool.mutate(workspace, package, &place, &mut ledger, args)
         };
-        ledger.absorb().map_err(Failure::failed)?;
         let known = tool.list(workspace, package)?;
         let verdicts = ledger.verdicts(&known);
         process::say(&verdicts.summary(&package.name));
@@ -131,7 +130,8 @@ fn choose<'a>(workspace: &'a Workspace, names: &[String]) -> Result<Vec<&'a Pack
         .collect()
 }
 
-/// The packages whose tests judge a mutant: its own, and those that run the conformance suite on it.
+/// The packages that run the conformance suite on a crate, itself aside. Their tests judge the mutants that
+/// its own let through.
 fn judges<'a>(workspace: &'a Workspace, package: &'a Package) -> Vec<&'a Package> {
     let runs_suite = |other: &&Package| {
         let suite = conformance::TESTS
@@ -139,9 +139,7 @@ fn judges<'a>(workspace: &'a Workspace, package: &'a Package) -> Vec<&'a Package
             .any(|(name, _)| *name == other.name);
         suite && other.name != package.name && workspace.depends(other, &package.name)
     };
-    std::iter::once(package)
-        .chain(workspace.packages.iter().filter(runs_suite))
-        .collect()
+    workspace.packages.iter().filter(runs_suite).collect()
 }
 
 /// cargo-mutants, wherever it is.
@@ -204,20 +202,45 @@ impl Tool {
         Ok(listed.lines().map(str::to_owned).collect())
     }
 
-    /// Tests every mutant of a crate that is not known to be caught. The tool has the terminal to
-    /// itself: it draws its progress there.
+    /// Tests every mutant of a crate that is not known to be caught: with the crate's own tests, which are built
+    /// fast, and those that they let through once more, with the conformance suite.
     fn mutate(
         &self,
         workspace: &Workspace,
         package: &Package,
         place: &Path,
-        ledger: &Ledger,
+        ledger: &mut Ledger,
         args: &Args,
     ) -> Result<(), String> {
+        self.round(workspace, package, &[package], place, ledger, args)?;
         let judges = judges(workspace, package);
+        let known = self
+            .list(workspace, package)
+            .map_err(|failure| failure.message)?;
+        let missed = ledger.verdicts(&known).missed.len();
+        if judges.is_empty() || missed == 0 {
+            return Ok(());
+        }
+        process::note(&format!(
+            "mutants: {missed} missed so far: again, with the conformance suite"
+        ));
+        self.round(workspace, package, &judges, place, ledger, args)
+    }
+
+    /// Tests every mutant of a crate that is not known to be caught, with the tests of `judges`. The tool has the
+    /// terminal to itself: it draws its progress there.
+    fn round(
+        &self,
+        workspace: &Workspace,
+        package: &Package,
+        judges: &[&Package],
+        place: &Path,
+        ledger: &mut Ledger,
+        args: &Args,
+    ) -> Result<(), String> {
         let features = Workspace::host_features(judges.iter().copied());
         let build = place.with_file_name("build");
-        let took = baseline(workspace, &judges, &features, &build)?;
+        let took = baseline(workspace, judges, &features, &build)?;
         let timeout = args.timeout.map_or_else(
             || (took * PATIENCE * args.jobs).max(LEAST_TIMEOUT),
             |seconds| Duration::from_secs(seconds.into()),
@@ -228,7 +251,7 @@ impl Tool {
         // Its own would leave out the tests of the other packages.
         command.args(["--baseline", "skip"]);
         command.args(["--timeout", &timeout.as_secs().to_string()]);
-        for judge in &judges {
+        for judge in judges {
             command.args(["--test-package", &judge.name]);
         }
         command.args(["--features", &features]);
@@ -249,6 +272,7 @@ impl Tool {
         let status = command
             .status()
             .map_err(|error| format!("{TOOL}: {error}"))?;
+        ledger.absorb()?;
         match status.code() {
             Some(code) if ENDED.contains(&code) => Ok(()),
             _ => Err(format!(
@@ -288,10 +312,28 @@ fn baseline(
         }
     };
     process::note("mutants: first the tests of the code as it is");
+    forget_mutants(workspace, build)?;
     test(&["--no-run"])?;
     let start = Instant::now();
     test(&["--quiet"])?;
     Ok(start.elapsed())
+}
+
+/// Throws away what is built of the libraries: it may be that of the last mutant. The tool mutates copies with the
+/// same names and newer times, so cargo takes what is built of them for what is here.
+fn forget_mutants(workspace: &Workspace, build: &Path) -> Result<(), String> {
+    let mut command = workspace.cargo("clean");
+    for package in workspace.libraries() {
+        command.args(["-p", &package.name]);
+    }
+    command.env("CARGO_TARGET_DIR", build);
+    let cleaned = process::run(&mut command, BASELINE_LIMIT, process::echo_aside)
+        .map_err(|failure| failure.message)?;
+    if cleaned.succeeded() {
+        Ok(())
+    } else {
+        Err(format!("what mutants left: {}", cleaned.complaint()))
+    }
 }
 
 /// `{"crates":[…]}`, one crate a line.

@@ -5,6 +5,8 @@
 //! It is some hundred times slower than a machine, and so gets the unit tests and a few others. The
 //! stress tests and the state machines run in the suite `asan`.
 
+use std::process::Command;
+
 use crate::count::Libtest;
 use crate::nightly;
 use crate::process::Finished;
@@ -23,10 +25,10 @@ const UNIT: [&str; 5] = [
     "wharf-segment",
 ];
 
-/// Integration tests that it gets through as fast: package and test.
-const TESTS: [(&str, &str); 2] = [
-    ("wharf-sync", "wakers_run_outside"),
-    ("wharf-backend", "raw_round_trip"),
+/// Integration tests that it gets through as fast: package, test, and the module of it, if not the whole.
+const TESTS: [(&str, &str, &str); 2] = [
+    ("wharf-sync", "wakers_run_outside", ""),
+    ("wharf-backend", "all", "raw_round_trip::"),
 ];
 
 /// Tests that are left out, by a part of their names: they count through thousands of slots.
@@ -53,33 +55,48 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
         .iter()
         .map(|name| workspace.package(name))
         .collect::<Result<Vec<&Package>, _>>()?;
-    let mut command = nightly::cargo(workspace, &["miri", "test", "--no-fail-fast"], "miri");
-    command.arg("--lib");
-    for package in &libraries {
-        command.args(["-p", &package.name]);
-    }
-    for (name, test) in TESTS {
-        let there = workspace
-            .package(name)?
-            .tests
-            .iter()
-            .any(|known| known == test);
-        if there {
-            command.args(["--test", test]);
-        } else {
-            tally.fail(1, format!("{name} has no test `{test}`"));
-        }
-    }
-    command
-        .args(["--features", &Workspace::host_features(libraries)])
-        // The clock is the machine's: some tests wait until a deadline.
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        .arg("--");
+    let mut command = miri(workspace, &libraries);
+    command.args(["--lib", "--"]);
     for name in TOO_LARGE.into_iter().chain(TOO_LONG) {
         command.args(["--skip", name]);
     }
     tally.add(judge(&run_command(&mut command)?));
+
+    for (name, test, module) in TESTS {
+        let package = workspace.package(name)?;
+        if !package.tests.iter().any(|known| known == test) {
+            tally.fail(1, format!("{name} has no test `{test}`"));
+            continue;
+        }
+        let mut command = miri(workspace, &[package]);
+        command.args(["--test", test, "--"]);
+        if !module.is_empty() {
+            command.arg(module);
+        }
+        let counts = judge(&run_command(&mut command)?);
+        let empty = counts == Tally::default();
+        tally.add(counts);
+        if empty {
+            tally.fail(1, format!("{name}: `{test}` has no test `{module}`"));
+        }
+    }
     Ok(tally)
+}
+
+/// Miri on these packages, as a host has them.
+fn miri(workspace: &Workspace, packages: &[&Package]) -> Command {
+    let mut command = nightly::cargo(workspace, &["miri", "test", "--no-fail-fast"], "miri");
+    for package in packages {
+        command.args(["-p", &package.name]);
+    }
+    command
+        .args([
+            "--features",
+            &Workspace::host_features(packages.iter().copied()),
+        ])
+        // The clock is the machine's: some tests wait until a deadline.
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    command
 }
 
 /// Counts the tests. Where Miri met a limit of its own, the tests after it did not run: they are
@@ -111,7 +128,6 @@ fn judge(finished: &Finished) -> Tally {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
     use std::time::Duration;
 
     use super::*;

@@ -377,6 +377,38 @@ fn caches_are_maintained_in_pairs_whatever_happens() {
     assert_eq!(take(), []);
 }
 
+#[test]
+fn caches_are_maintained_for_each_part_of_a_cargo() {
+    use IoDirection::CpuToDevice;
+    static CACHED: LazyLock<Cached> = LazyLock::new(|| Cached {
+        heap: Heap::new(),
+        calls: Mutex::default(),
+    });
+    let cached: &'static Cached = &CACHED;
+    let freight = |size| {
+        let segment = SegmentMut::alloc(cached, size).unwrap().filled(1).unwrap();
+        Some(Freight::read(segment))
+    };
+    let engine = Stepped::<Blocking, [Option<Freight<_>>; 3]>::new();
+    let cargo = [freight(1), None, freight(2)];
+    cached.calls.lock().unwrap().clear();
+    let transfer = engine
+        .ship(Command::Kernel(|_| Ok(())), cargo)
+        .map_err(|refused| refused.error)
+        .unwrap();
+    assert!(engine.step());
+    assert_eq!(
+        *cached.calls.lock().unwrap(),
+        [
+            ("before", 1, CpuToDevice),
+            ("before", 2, CpuToDevice),
+            ("after", 1, CpuToDevice),
+            ("after", 2, CpuToDevice),
+        ]
+    );
+    drop(transfer);
+}
+
 // Waiting.
 
 #[test]

@@ -249,6 +249,7 @@ fn closing_completes_what_waits_and_lets_finish_what_runs() {
     dock.queue.detach(third);
     let job = dock.queue.next().unwrap();
     let submitted = dock.queue.submitted().epoch();
+    assert!(!dock.queue.is_closed());
     dock.queue.close();
     assert!(dock.queue.is_closed());
     assert_ne!(
@@ -450,4 +451,20 @@ fn a_push_through_which_a_panic_goes_takes_its_descriptor_back() {
     );
     assert_eq!(dock.queue.in_use(), 0);
     assert!(dock.queue.next().is_none());
+}
+
+#[test]
+fn the_cargoes_of_options_and_arrays_land_each_once() {
+    let log = Log::default();
+    let noted = |id| Noted {
+        id,
+        log: Rc::clone(&log),
+    };
+    let queue = DescriptorQueue::<Unsync, [Option<Noted>; 3], 1>::new();
+    let cargo = [Some(noted(1)), None, Some(noted(3))];
+    let sequence = queue.push(nothing(), cargo).ok().unwrap();
+    queue.next().unwrap().finish(Err(Fault::Panicked));
+    let landed = |id| Landed(id, Err(Fault::Panicked));
+    assert_eq!(*log.borrow(), [landed(1), landed(3)]);
+    assert!(queue.poll(sequence, None).is_ready());
 }

@@ -399,6 +399,45 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     );
 }
 
+#[test]
+fn a_copy_that_ends_short_of_a_boundary_need_not_meet_it() {
+    let halfwords = Rules {
+        alignment: 2,
+        ..Rules::NONE
+    };
+    // Odd, so that steps of two never meet the page's end at 4096; but the last byte is the one at 4094.
+    assert_eq!(
+        hops((4093, PAGES), (0, halfwords), 2),
+        Ok(vec![(4093, 0, 2)])
+    );
+    assert_eq!(
+        hops((4093, PAGES), (0, halfwords), 4),
+        Err(CopyError::Boundary {
+            start: 4093,
+            boundary: 4096,
+            alignment: 2
+        })
+    );
+}
+
+#[test]
+fn what_is_left_is_counted_down() {
+    let page = limits(PAGES);
+    let mut elements = page.split(extent(4095, 4098)).unwrap();
+    let mut hops = split_copy(extent(4095, 4098), &page, extent(4095, 4098), &page).unwrap();
+    for left in [2, 1, 0] {
+        assert!(elements.next().is_some());
+        assert!(hops.next().is_some());
+        assert_eq!((elements.len(), hops.len()), (left, left));
+        assert_eq!(elements.size_hint(), (left, Some(left)));
+        assert_eq!(hops.size_hint(), (left, Some(left)));
+    }
+    for _ in 0..2 {
+        assert_eq!((elements.next(), hops.next()), (None, None));
+        assert_eq!((elements.len(), hops.len()), (0, 0));
+    }
+}
+
 /// Whether hardware under these rules does `len` bytes at `start` in one element.
 fn legal(rules: &Rules, start: u64, len: u64) -> bool {
     let last = u128::from(start) + u128::from(len) - 1;

@@ -67,6 +67,7 @@ fn a_full_table_is_an_error_that_gives_the_backend_back() {
     let registry = DeviceRegistry::<Arc<Device<Blocking>>, 2>::fresh();
     let spare = Arc::new(device(9));
     let ids = [1, 2].map(|n| registry.register(Arc::new(device(n))).unwrap());
+    assert_eq!(registry.census().largest_refused, 0);
     let refused = registry.register(Arc::clone(&spare)).unwrap_err();
     assert_eq!(refused.error, RegistryError::Full { capacity: 2 });
     assert_eq!(refused.to_string(), "all 2 entries are taken");
@@ -75,6 +76,11 @@ fn a_full_table_is_an_error_that_gives_the_backend_back() {
     let census = registry.census();
     let numbers = (census.capacity, census.in_use, census.peak, census.refused);
     assert_eq!(numbers, (2, 2, 2, 1));
+    assert!(
+        census.unit > size_of::<Arc<Device<Blocking>>>(),
+        "a reference and its generation"
+    );
+    assert_eq!(census.largest_refused, census.unit, "an entry was refused");
     let gone = registry.unregister(ids[0]).unwrap();
     assert_eq!(number(&gone), (1, 1));
     registry.register(spare).unwrap();
@@ -344,4 +350,17 @@ proptest! {
         run::<Unsync>(&steps);
         run::<Critical>(&steps);
     }
+}
+
+#[test]
+fn an_id_is_one_number_and_back() {
+    let id = DeviceId::from_bits(0x0000_0003_0000_0007);
+    assert_eq!(
+        id.to_string(),
+        "7.3",
+        "the entry, and which of its registrations"
+    );
+    assert_eq!(id.to_bits(), 0x0000_0003_0000_0007);
+    assert_ne!(id, DeviceId::from_bits(7));
+    assert_ne!(id, DeviceId::from_bits(0x0000_0003_0000_0000));
 }

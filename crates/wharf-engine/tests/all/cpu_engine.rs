@@ -363,3 +363,73 @@ fn a_submit_that_unwinds_has_taken_its_own_descriptor_back() {
     assert_eq!(outcome_of(11), Some(Err(Fault::Panicked)));
     assert_eq!(outcome_of(12), Some(Err(Fault::Aborted)));
 }
+
+#[test]
+fn a_kernel_that_runs_is_in_flight_and_one_that_has_run_is_not() {
+    static ENGINE: LazyLock<CpuEngine<Critical, (), 4>> = LazyLock::new(engine);
+    let outer = submit(
+        &*ENGINE,
+        kernel(|_| {
+            assert_eq!((ENGINE.in_flight(), ENGINE.in_use()), (1, 1));
+            let inner = submit(&*ENGINE, kernel(|_| Ok(())), ());
+            assert_eq!((ENGINE.in_flight(), ENGINE.in_use()), (2, 2));
+            ENGINE.detach(inner.map_err(|_| KernelFault(1))?);
+            Ok(())
+        }),
+        (),
+    )
+    .unwrap();
+    assert_eq!((ENGINE.in_flight(), ENGINE.in_use()), (0, 1));
+    assert_eq!(ENGINE.poll(outer, None), Poll::Ready(Some(Ok(()))));
+    assert_eq!(ENGINE.in_use(), 0);
+}
+
+#[test]
+fn what_is_queued_behind_a_kernel_can_be_taken_back() {
+    static ENGINE: LazyLock<CpuEngine<Critical, Tag, 4>> = LazyLock::new(engine);
+    static INNER: Mutex<Option<Sequence>> = Mutex::new(None);
+    let takes_back = kernel(|_| {
+        let never = kernel(|_| panic!("taken back, so not run"));
+        let inner = submit(&*ENGINE, never, Tag(2)).map_err(|_| KernelFault(1))?;
+        ENGINE.abort(inner);
+        *INNER.lock().unwrap() = Some(inner);
+        Ok(())
+    });
+    let outer = submit(&*ENGINE, takes_back, Tag(1)).unwrap();
+    assert_eq!(ENGINE.poll(outer, None), Poll::Ready(Some(Ok(Tag(1)))));
+    let inner = INNER.lock().unwrap().unwrap();
+    let aborted = Returned::new(Fault::Aborted, Tag(2));
+    assert_eq!(ENGINE.poll(inner, None), Poll::Ready(Some(Err(aborted))));
+}
+
+#[test]
+fn who_asks_with_a_waker_for_what_has_ended_is_given_it() {
+    let engine = engine::<Unsync, Tag, 2>();
+    let sequence = submit(&engine, kernel(|_| Ok(())), Tag(8)).unwrap();
+    let polled = engine.poll(sequence, Some(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(Some(Ok(Tag(8)))));
+    assert_eq!(
+        engine.poll(sequence, Some(Waker::noop())),
+        Poll::Ready(None)
+    );
+}
+
+#[test]
+fn faults_say_what_happened() {
+    let texts = [
+        (
+            Fault::Kernel(KernelFault(5)),
+            "the kernel gave up with code 5",
+        ),
+        (Fault::Panicked, "the kernel panicked"),
+        (
+            Fault::Unreachable { operand: 3 },
+            "operand 3 is in memory that the engine does not reach",
+        ),
+        (Fault::Aborted, "aborted before it started"),
+        (Fault::Closed, "the engine was closed before it started"),
+    ];
+    for (fault, text) in texts {
+        assert_eq!(fault.to_string(), text);
+    }
+}

@@ -143,10 +143,19 @@ fn what_the_inner_backend_refuses_is_given_back_and_told() {
     }
     assert_eq!((share.census().in_use, share.census().peak), (0, 0));
     assert_eq!(share.census().refused, 9);
-    let held = [share.alloc(4).unwrap(), share.alloc(4).unwrap()];
+    let [one, other] = [share.alloc(4).unwrap(), share.alloc(4).unwrap()];
     assert_eq!(share.census().peak, 2);
-    assert!(matches!(share.alloc(4), Err(AllocError::Exhausted { .. })));
-    drop(held);
+    let exhausted = AllocError::Exhausted {
+        requested: 8,
+        in_use: 16,
+        capacity: 16,
+    };
+    assert_eq!(share.alloc(8).unwrap_err(), exhausted, "as large as any");
+    drop(one);
+    assert!(share.alloc(5).is_err());
+    assert_eq!(share.census().in_use, 1);
+    assert_eq!(share.census().peak, 2, "there were two");
+    drop(other);
 }
 
 #[derive(Clone, Debug)]
