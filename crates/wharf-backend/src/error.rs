@@ -214,6 +214,14 @@ impl<T, E: fmt::Debug> fmt::Debug for Returned<T, E> {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl<T, E: defmt::Format> defmt::Format for Returned<T, E> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        // What comes back need not be printable.
+        defmt::write!(f, "Returned({})", self.error);
+    }
+}
+
 impl<T, E: fmt::Display> fmt::Display for Returned<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
