@@ -67,8 +67,9 @@ impl AllocHint {
 ///   backend neither touches nor vends it, and `place` gives the first of `size` bytes that belong to
 ///   it alone, aligned to [`alignment`](Self::alignment).
 /// * A `Place::Host` is valid for reads of those bytes and has provenance over them; for writes too, unless
-///   [`Caps::READ_ONLY`] is set. A backend that sets it answers `None` to every `vend`, and its segments are only
-///   ever made in state [`ReadOnly`](crate::ReadOnly).
+///   [`Caps::READ_ONLY`] is set. A backend that sets it answers `None` to every `vend`, and makes segments in state
+///   [`ReadOnly`](crate::ReadOnly) and no others; and one that does not set it makes none in that state. So the capability says of
+///   every live segment, erased or shared, whether it may ever be written. It never changes.
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
@@ -174,18 +175,9 @@ pub unsafe trait MemBackend {
         source: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        match unsafe { self.place(header) } {
-            Place::Host(base) => {
-                // SAFETY: the range lies in the segment, so the sum stays in it and both sides are
-                // valid for `len` bytes; the caller promises that they do not overlap.
-                unsafe { base.add(offset).copy_from_nonoverlapping(source, len) };
-                Ok(())
-            }
-            Place::Device(_) => Err(TransferError::Unsupported {
-                space: MemSpace::Device,
-            }),
-        }
+        // SAFETY: as the caller promises: both sides are valid for `len` bytes, and do not overlap.
+        unsafe { host_byte(self, header, offset)?.copy_from_nonoverlapping(source, len) };
+        Ok(())
     }
 
     /// Copies `len` bytes of the segment at `offset` into host memory. Synchronous. By default as [`copy_in`](Self::copy_in).
@@ -203,17 +195,9 @@ pub unsafe trait MemBackend {
         destination: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        match unsafe { self.place(header) } {
-            Place::Host(base) => {
-                // SAFETY: as in `copy_in`, the other way round.
-                unsafe { base.add(offset).copy_to_nonoverlapping(destination, len) };
-                Ok(())
-            }
-            Place::Device(_) => Err(TransferError::Unsupported {
-                space: MemSpace::Device,
-            }),
-        }
+        // SAFETY: as in `copy_in`, the other way round.
+        unsafe { host_byte(self, header, offset)?.copy_to_nonoverlapping(destination, len) };
+        Ok(())
     }
 
     /// Sets `len` bytes of the segment at `offset` to `byte`. By default as [`copy_in`](Self::copy_in).
@@ -230,17 +214,28 @@ pub unsafe trait MemBackend {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        match unsafe { self.place(header) } {
-            Place::Host(base) => {
-                // SAFETY: the range lies in the segment, which is valid for writes.
-                unsafe { base.add(offset).write_bytes(byte, len) };
-                Ok(())
-            }
-            Place::Device(_) => Err(TransferError::Unsupported {
-                space: MemSpace::Device,
-            }),
-        }
+        // SAFETY: as the caller promises: valid for writes of `len` bytes.
+        unsafe { host_byte(self, header, offset)?.write_bytes(byte, len) };
+        Ok(())
+    }
+}
+
+/// Byte `offset` of a segment, for the copies that the CPU makes itself.
+///
+/// # Safety
+/// As for [`MemBackend::place`]; `offset` is not behind the segment's end.
+unsafe fn host_byte<B: MemBackend + ?Sized>(
+    backend: &B,
+    header: NonNull<Header<B::Policy>>,
+    offset: usize,
+) -> Result<NonNull<u8>, TransferError> {
+    // SAFETY: as the caller promises.
+    match unsafe { backend.place(header) } {
+        // SAFETY: the sum stays in the segment, or is its end.
+        Place::Host(base) => Ok(unsafe { base.add(offset) }),
+        Place::Device(_) => Err(TransferError::Unsupported {
+            space: MemSpace::Device,
+        }),
     }
 }
 
@@ -272,11 +267,13 @@ unsafe impl<B: HostBackend> ReadableBackend for B {}
 /// looking at what else is in it.
 ///
 /// # Safety
-/// Every segment starts at a multiple of [`granule`](Self::granule), and the bytes from its end to the next
-/// multiple are no other segment's, and nobody else's that the CPU writes.
+/// * Every segment starts at a multiple of [`granule`](Self::granule), which is at most
+///   [`alignment`](MemBackend::alignment).
+/// * The bytes from its end to the next multiple are no other segment's, and the CPU writes none of them while the segment
+///   lives, from the return of `vend` to the call of `reclaim`.
 #[diagnostic::on_unimplemented(
     message = "segments of `{Self}` may share cache lines with other memory",
-    note = "maintain a pool aligned to a line (`StaticPool<_, _, _, Align32>`, `PoolBackend`) or a `SourceBackend`"
+    note = "maintain a pool aligned to a line (`StaticPool<_, _, _, Align32>`, `PoolBackend`) or a `SourceBackend`, also through other wrappers; a `Scrub` goes around the `Maintained`"
 )]
 pub unsafe trait OwnLines: HostBackend {
     /// Bytes; a power of two.

@@ -10,11 +10,9 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use wharf_source::Census;
-
+use crate::wrap::hand_on::hand_on;
 use crate::{
-    AllocError, AllocHint, Caps, ConstOwnLines, Header, HostBackend, IoDirection, MemBackend,
-    MemSpace, OwnLines, Place, Returned, TransferError,
+    Caps, ConstOwnLines, Header, HostBackend, IoDirection, MemBackend, OwnLines, Place, Returned,
 };
 
 /// A board's way to maintain its data cache. Over `cortex_m::peripheral::SCB` these are `clean_dcache_by_address` and the two
@@ -251,13 +249,8 @@ impl<B: OwnLines, H: CacheOps> Maintained<B, H> {
 unsafe impl<B: OwnLines, H: CacheOps> MemBackend for Maintained<B, H> {
     type Policy = B::Policy;
 
-    #[inline]
-    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
-        self.inner.vend(size, hint)
-    }
-    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
-        self.inner.refusal(size, hint)
-    }
+    hand_on! { [inner]; except reclaim caps before_io after_io }
+
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
         // SAFETY: still live, and nobody else holds it.
         let len = unsafe { header.as_ref() }.len();
@@ -271,31 +264,8 @@ unsafe impl<B: OwnLines, H: CacheOps> MemBackend for Maintained<B, H> {
         // SAFETY: as the caller promises.
         unsafe { self.inner.reclaim(header) }
     }
-    #[inline]
-    unsafe fn place(&self, header: NonNull<Header<B::Policy>>) -> Place {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.place(header) }
-    }
-    fn may_own(&self, header: NonNull<Header<B::Policy>>) -> bool {
-        self.inner.may_own(header)
-    }
     fn caps(&self) -> Caps {
         self.inner.caps() | Caps::NEEDS_CACHE_OPS
-    }
-    fn space(&self) -> MemSpace {
-        self.inner.space()
-    }
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-    fn max_segment_size(&self) -> usize {
-        self.inner.max_segment_size()
-    }
-    fn census(&self) -> Census {
-        self.inner.census()
-    }
-    fn name(&self) -> &'static str {
-        self.inner.name()
     }
     unsafe fn before_io(
         &self,
@@ -348,36 +318,6 @@ unsafe impl<B: OwnLines, H: CacheOps> MemBackend for Maintained<B, H> {
                 unsafe { self.ops.invalidate(start, len) };
             });
         }
-    }
-    unsafe fn copy_in(
-        &self,
-        header: NonNull<Header<B::Policy>>,
-        offset: usize,
-        source: NonNull<u8>,
-        len: usize,
-    ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.copy_in(header, offset, source, len) }
-    }
-    unsafe fn copy_out(
-        &self,
-        header: NonNull<Header<B::Policy>>,
-        offset: usize,
-        destination: NonNull<u8>,
-        len: usize,
-    ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.copy_out(header, offset, destination, len) }
-    }
-    unsafe fn fill(
-        &self,
-        header: NonNull<Header<B::Policy>>,
-        offset: usize,
-        len: usize,
-        byte: u8,
-    ) -> Result<(), TransferError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.fill(header, offset, len, byte) }
     }
 }
 

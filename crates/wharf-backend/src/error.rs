@@ -43,6 +43,27 @@ pub enum AllocError {
     Source(wharf_source::SourceError),
 }
 
+impl AllocError {
+    /// The same cause, for whoever asked the outer backend for `asked` bytes, of which this one was asked for more.
+    pub(crate) fn of_a_request_for(mut self, asked: usize) -> Self {
+        use wharf_source::SourceError as Source;
+        match &mut self {
+            Self::Exhausted { requested, .. }
+            | Self::TooLarge { requested, .. }
+            | Self::Heap { requested }
+            | Self::Source(
+                Source::Exhausted { requested, .. }
+                | Source::TooLarge { requested, .. }
+                | Source::HeapExhausted { requested }
+                | Source::Null { requested }
+                | Source::Injected { requested, .. },
+            ) => *requested = asked,
+            _ => {}
+        }
+        self
+    }
+}
+
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -190,6 +211,14 @@ impl<T, E: fmt::Debug> fmt::Debug for Returned<T, E> {
         f.debug_struct("Returned")
             .field("error", &self.error)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl<T, E: defmt::Format> defmt::Format for Returned<T, E> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        // What comes back need not be printable.
+        defmt::write!(f, "Returned({})", self.error);
     }
 }
 

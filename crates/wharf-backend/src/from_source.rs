@@ -186,24 +186,20 @@ unsafe impl<S: BlockSource, P: SyncPolicy, A: Alignment> MemBackend for SourceBa
                 };
             }
         };
-        // In the bytes that were asked of us, not in those of the block.
-        match self.source.refusal(layout) {
-            SourceError::Exhausted { .. } => {
+        let why = match self.source.refusal(layout) {
+            SourceError::Exhausted { requested, .. } => {
                 let source = self.source.census();
                 AllocError::Exhausted {
-                    requested: size,
+                    requested,
                     in_use: source.bytes_in_use(),
                     capacity: source.bytes_capacity(),
                 }
             }
-            SourceError::HeapExhausted { .. } => AllocError::Heap { requested: size },
-            SourceError::TooLarge { capacity, .. } => AllocError::Source(SourceError::TooLarge {
-                requested: size,
-                capacity,
-            }),
-            SourceError::Null { .. } => AllocError::Source(SourceError::Null { requested: size }),
+            SourceError::HeapExhausted { requested } => AllocError::Heap { requested },
             other => AllocError::Source(other),
-        }
+        };
+        // In the bytes that were asked of us, not in those of the block.
+        why.of_a_request_for(size)
     }
 
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {

@@ -36,7 +36,8 @@
 //! | [`OwnerBackend`] | the bytes of a `Vec`, an `Arc<[u8]>`, a mapping | what exists, without a copy |
 //! | [`backend_set!`] | one of several | one type for all of them |
 //!
-//! [`Maintained`] puts a board's cache maintenance around a pool, [`FaultInject`] makes any of them fail when told to.
+//! [`Maintained`] puts a board's cache maintenance around a pool, [`FaultInject`] makes any of them fail when told to; these and
+//! the other wrappers, and how they compose, are in [`wrap`].
 //!
 //! # Features
 //! `alloc` adds `Heap` and counted references (`Arc`); `std` implies it; `critical-section` and
@@ -94,4 +95,4 @@ pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
 pub use wharf_source::Census;
-pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Traced, Waitable};
+pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Shared, Traced, Waitable};

@@ -67,6 +67,16 @@ unsafe impl Send for Place {}
 // SAFETY: as above; it has no interior mutability.
 unsafe impl Sync for Place {}
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for Place {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        match self {
+            Self::Host(base) => defmt::write!(f, "Host({=usize:#x})", base.addr().get()),
+            Self::Device(base) => defmt::write!(f, "Device({=u64:#x})", base.get()),
+        }
+    }
+}
+
 impl Place {
     /// The space of this place.
     #[must_use]

@@ -3,7 +3,7 @@
 //! Invariants of a [`SegmentMut`]:
 //! 1. `header` came from the backend behind `backend` and was not reclaimed; its count is one, and
 //!    this is the handle that is counted. So nobody else reads or writes the header or the bytes;
-//! 2. in states [`Init`] and [`ReadOnly`] every byte has a value; in the latter nobody writes it, and the backend may say
+//! 2. in states [`Init`] and [`ReadOnly`] every byte has a value; in the latter nobody writes it, and the backend says
 //!    [`Caps::READ_ONLY`], which it says of no segment in another state;
 //! 3. `backend` is a reference of its own: dropping the handle reclaims first and drops it then.
 #![allow(unsafe_code, reason = "owns the raw header; the invariants above")]
@@ -86,6 +86,7 @@ impl State for ReadOnly {}
 /// | a backend | [`BackendExt::alloc`](crate::BackendExt::alloc), [`SegmentMut::alloc`] | `SegmentMut<R, Uninit>` |
 /// | `SegmentMut<R, Uninit>` | [`init_from`](SegmentMut::init_from), [`filled`](SegmentMut::filled), [`as_uninit_mut`](SegmentMut::as_uninit_mut) and [`assume_init`](SegmentMut::assume_init) | `SegmentMut<R>` |
 /// | `SegmentMut<R>` | `From` | `Segment`, `View`, or a tensor |
+/// | `SegmentMut<R, ReadOnly>` | `From` | `Segment`, `View` |
 ///
 /// Its length is what was asked for. Where a frame turns out shorter, freeze it and slice a `View`.
 ///
@@ -385,7 +386,8 @@ impl<R: BackendRef, S: State> SegmentMut<R, S> {
     /// [`from_raw`](Self::from_raw) without the check, for the layer above, which owns the header throughout.
     ///
     /// # Safety
-    /// `header` is a live segment of the backend with a count of one, in state `S`, and no other handle to it exists.
+    /// `header` is a live segment of the backend with a count of one, in state `S`, and no other handle to it exists. `S` is
+    /// [`ReadOnly`] if and only if the backend says [`Caps::READ_ONLY`].
     #[inline]
     pub unsafe fn from_raw_unchecked(header: NonNull<Header<R::Policy>>, backend: R) -> Self {
         Self {

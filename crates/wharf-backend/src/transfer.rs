@@ -12,7 +12,9 @@
 
 use core::ptr::NonNull;
 
-use crate::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut, State, TransferError};
+use crate::{
+    BackendRef, Caps, Header, IoDirection, MemBackend, Place, SegmentMut, State, TransferError,
+};
 
 pub(crate) fn check(offset: usize, len: usize, size: usize) -> Result<(), TransferError> {
     match offset.checked_add(len) {
@@ -21,24 +23,28 @@ pub(crate) fn check(offset: usize, len: usize, size: usize) -> Result<(), Transf
     }
 }
 
-/// Runs `step`, between the hooks of the segment's backend where it has any and the bytes are not the CPU's own.
-fn maintained<R: BackendRef, S: State>(
-    segment: &SegmentMut<R, S>,
+/// Runs `step`, between the hooks of the backend where it has any and the bytes are not the CPU's own.
+///
+/// # Safety
+/// As for [`MemBackend::before_io`].
+pub(crate) unsafe fn maintained<B: MemBackend + ?Sized>(
+    backend: &B,
+    header: NonNull<Header<B::Policy>>,
     (offset, len): (usize, usize),
     direction: IoDirection,
     step: impl FnOnce() -> Result<(), TransferError>,
 ) -> Result<(), TransferError> {
-    let backend = segment.backend();
     // In this order: a backend whose type is unknown and that has no hooks is asked one thing and not two.
-    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS) || matches!(segment.place(), Place::Host(_))
+    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS)
+        // SAFETY: as the caller promises.
+        || matches!(unsafe { backend.place(header) }, Place::Host(_))
     {
         return step();
     }
-    let header = segment.header_ptr();
-    // SAFETY: the header of a live handle, and a range that the caller has checked.
+    // SAFETY: as the caller promises.
     unsafe { backend.before_io(header, offset, len, direction) };
     let moved = step();
-    // SAFETY: as above.
+    // SAFETY: as the caller promises.
     unsafe { backend.after_io(header, offset, len, direction) };
     moved
 }
@@ -50,22 +56,21 @@ pub(crate) unsafe fn copy_in<R: BackendRef, S: State>(
     offset: usize,
     bytes: &[u8],
 ) -> Result<(), TransferError> {
-    check(offset, bytes.len(), segment.len())?;
-    let (header, source) = (segment.header_ptr(), NonNull::from(bytes).cast());
-    maintained(
-        segment,
-        (offset, bytes.len()),
-        IoDirection::CpuToDevice,
-        || {
-            // SAFETY: a live handle, a checked range that is our caller's alone, and a source that
-            // is a live slice; no reference to the range is in use, so the two do not overlap.
-            unsafe {
-                segment
-                    .backend()
-                    .copy_in(header, offset, source, bytes.len())
-            }
-        },
-    )
+    let len = bytes.len();
+    check(offset, len, segment.len())?;
+    let (backend, header) = (segment.backend(), segment.header_ptr());
+    let source = NonNull::from(bytes).cast();
+    // SAFETY: a live handle, a checked range that is our caller's alone, and a source that is a live slice; no reference to
+    // the range is in use, so the two do not overlap.
+    unsafe {
+        maintained(
+            backend,
+            header,
+            (offset, len),
+            IoDirection::CpuToDevice,
+            || backend.copy_in(header, offset, source, len),
+        )
+    }
 }
 
 pub(crate) fn copy_out<R: BackendRef, S: State>(
@@ -73,14 +78,21 @@ pub(crate) fn copy_out<R: BackendRef, S: State>(
     offset: usize,
     bytes: &mut [u8],
 ) -> Result<(), TransferError> {
-    check(offset, bytes.len(), segment.len())?;
-    let (len, header) = (bytes.len(), segment.header_ptr());
+    let len = bytes.len();
+    check(offset, len, segment.len())?;
+    let (backend, header) = (segment.backend(), segment.header_ptr());
     let destination = NonNull::from(bytes).cast();
-    maintained(segment, (offset, len), IoDirection::DeviceToCpu, || {
-        // SAFETY: a live handle borrowed by our caller, who sees to it that it is initialised, a checked range, and a destination
-        // that is a live exclusive slice elsewhere.
-        unsafe { segment.backend().copy_out(header, offset, destination, len) }
-    })
+    // SAFETY: a live handle borrowed by our caller, who sees to it that it is initialised, a checked range, and a destination
+    // that is a live exclusive slice elsewhere.
+    unsafe {
+        maintained(
+            backend,
+            header,
+            (offset, len),
+            IoDirection::DeviceToCpu,
+            || backend.copy_out(header, offset, destination, len),
+        )
+    }
 }
 
 /// # Safety
@@ -92,9 +104,15 @@ pub(crate) unsafe fn fill<R: BackendRef, S: State>(
     byte: u8,
 ) -> Result<(), TransferError> {
     check(offset, len, segment.len())?;
-    let header = segment.header_ptr();
-    maintained(segment, (offset, len), IoDirection::CpuToDevice, || {
-        // SAFETY: a live handle, and a checked range that is our caller's alone.
-        unsafe { segment.backend().fill(header, offset, len, byte) }
-    })
+    let (backend, header) = (segment.backend(), segment.header_ptr());
+    // SAFETY: a live handle, and a checked range that is our caller's alone.
+    unsafe {
+        maintained(
+            backend,
+            header,
+            (offset, len),
+            IoDirection::CpuToDevice,
+            || backend.fill(header, offset, len, byte),
+        )
+    }
 }

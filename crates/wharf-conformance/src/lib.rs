@@ -51,7 +51,7 @@
 //! what one context can see; what several do to each other at once is for model checkers.
 //!
 //! # Features
-//! `alloc` adds [`run_heap`]; `std` implies it; `critical-section` is passed down, and on cores without
+//! `alloc` adds `run_heap`; `std` implies it; `critical-section` is passed down, and on cores without
 //! compare-and-swap all but [`source`], [`backend`] and [`segment`] need it. None is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -2,7 +2,8 @@
 //!
 //! Invariants of a [`Segment`]:
 //! 1. `header` is a live segment of the backend, and its count is the number of `Segment`s to it;
-//! 2. all its bytes are initialised, and nobody writes them while a `Segment` exists;
+//! 2. all its bytes are initialised, and nobody writes them while a `Segment` exists. Where the backend says
+//!    [`Caps::READ_ONLY`] it was frozen of a [`ReadOnly`] handle, and thaws into no other; elsewhere of an `Init` one;
 //! 3. `backend` is a bit copy of one reference that all of them share; whoever takes the count to
 //!    zero drops it.
 #![allow(unsafe_code, reason = "owns the raw header; the invariants above")]
@@ -13,8 +14,8 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use wharf_backend::{
-    BackendRef, Erases, ForeignSegment, Header, HostBackend, MemBackend, NotHostAddressable, Place,
-    SegmentMut, TransferError,
+    BackendRef, Caps, Erases, ForeignSegment, Header, MemBackend, NotHostAddressable, Place,
+    ReadOnly, ReadableBackend, SegmentMut, State, TransferError,
 };
 use wharf_sync::{Count, SyncPolicy};
 
@@ -22,6 +23,47 @@ use wharf_sync::{Count, SyncPolicy};
 ///
 /// Cloning counts, dropping counts down, and the last one gives the memory back to its backend. A
 /// clone beyond two thousand million sticks and leaks instead of wrapping.
+///
+/// Memory that nobody may write (a [`ReadOnly`] handle: a lent `&[u8]`, a table in flash, an adopted `Arc<[u8]>`) can be shared
+/// the same way. Nothing that can write ever comes out of it again:
+///
+/// ```
+/// use wharf_backend::BorrowedShared;
+/// use wharf_segment::{Segment, View};
+/// use wharf_sync::Unsync;
+///
+/// let table = BorrowedShared::<Unsync>::shared(b"in flash");
+/// let segment = Segment::from(table.lend()?);
+/// let view = View::from(segment.clone()).slice(3..)?;
+/// assert_eq!(&*view, b"flash");
+/// drop(view);
+/// let segment = segment.try_mut().unwrap_err(); // unique, and still not writable
+/// assert!(segment.is_read_only());
+/// let lent = segment.try_read_only().unwrap();
+/// assert_eq!(&*lent, b"in flash");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// ```compile_fail,E0596
+/// # use wharf_backend::BorrowedShared;
+/// # use wharf_segment::Segment;
+/// # use wharf_sync::Unsync;
+/// # let table = BorrowedShared::<Unsync>::shared(b"in flash");
+/// let mut lent = Segment::from(table.lend().unwrap()).try_read_only().unwrap();
+/// let writable: &mut [u8] = &mut *lent; // error: cannot borrow as mutable
+/// ```
+///
+/// Nor can it be stored where it may outlive what was lent:
+///
+/// ```compile_fail,E0597
+/// # use wharf_backend::BorrowedShared;
+/// # use wharf_segment::Segment;
+/// # use wharf_sync::Unsync;
+/// struct Stored(Segment<&'static BorrowedShared<'static, Unsync>>);
+/// let bytes = [1, 2, 3];
+/// let memory = BorrowedShared::<Unsync>::shared(&bytes); // error: `bytes` does not live long enough
+/// let stored = Stored(Segment::from(memory.lend().unwrap()));
+/// ```
 ///
 /// Over an `Unsync` backend it is neither `Send` nor `Sync`, typed or erased:
 ///
@@ -49,6 +91,9 @@ unsafe impl<R: BackendRef + Send + Sync> Sync for Segment<R> where
     <R::Policy as SyncPolicy>::Count: Send + Sync
 {
 }
+
+/// A handle taken apart, with the reference that it owned.
+type Parts<R> = (NonNull<Header<<R as BackendRef>::Policy>>, R);
 
 impl<R: BackendRef> Segment<R> {
     /// Bytes.
@@ -120,19 +165,40 @@ impl<R: BackendRef> Segment<R> {
         }
     }
 
-    /// Thaws the segment if this is the only handle.
+    /// Whether it is memory that nobody may write, however few hold it: [`try_mut`](Self::try_mut) always refuses, and
+    /// [`try_read_only`](Self::try_read_only) does not.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.backend().caps().contains(Caps::READ_ONLY)
+    }
+
+    /// Thaws the segment if this is the only handle. Costs a look at the count and at the backend's capabilities.
     ///
     /// # Errors
-    /// Somebody else holds it too; the handle comes back.
+    /// Somebody else holds it too, or it [is read-only](Self::is_read_only); the handle comes back.
     #[inline]
     pub fn try_mut(self) -> Result<SegmentMut<R>, Self> {
-        if !self.header().count().is_unique() {
+        if self.is_read_only() {
             return Err(self);
         }
-        let (header, backend) = self.into_parts();
-        // SAFETY: live, initialised, a count of one, and that one was ours. The bit copy of the
-        // reference is the only one left, so it may be owned.
-        Ok(unsafe { SegmentMut::from_raw_unchecked(header, backend.assume_init()) })
+        let (header, backend) = self.try_parts()?;
+        // SAFETY: live, a count of one, and that one was ours; not of a read-only backend, so frozen of an `Init` handle
+        // (invariant 2).
+        Ok(unsafe { SegmentMut::from_raw_unchecked(header, backend) })
+    }
+
+    /// The unique handle of read-only memory again, if this is the only one: to take an owner out of its backend, say.
+    ///
+    /// # Errors
+    /// Somebody else holds it too, or it is not [read-only](Self::is_read_only); the handle comes back.
+    pub fn try_read_only(self) -> Result<SegmentMut<R, ReadOnly>, Self> {
+        if !self.is_read_only() {
+            return Err(self);
+        }
+        let (header, backend) = self.try_parts()?;
+        // SAFETY: live, a count of one, and that one was ours; of a read-only backend, so frozen of such a handle
+        // (invariant 2).
+        Ok(unsafe { SegmentMut::from_raw_unchecked(header, backend) })
     }
 
     /// Takes the handle apart, for a descriptor ring or a foreign function; it still counts.
@@ -172,7 +238,33 @@ impl<R: BackendRef> Segment<R> {
     where
         E: Erases<R> + BackendRef<Policy = R::Policy>,
     {
-        Ok(Segment::from(self.try_mut()?.erase::<E>()))
+        let (header, backend) = self.try_parts()?;
+        // The same backend, so the same capabilities: the state of the handle is not lost.
+        Ok(Segment {
+            header,
+            backend: MaybeUninit::new(E::erase(backend)),
+        })
+    }
+
+    /// Header and reference of the only handle.
+    #[inline]
+    fn try_parts(self) -> Result<Parts<R>, Self> {
+        if !self.header().count().is_unique() {
+            return Err(self);
+        }
+        let (header, backend) = self.into_parts();
+        // SAFETY: invariant 3: the bit copy is the only one left, so it may be owned.
+        Ok((header, unsafe { backend.assume_init() }))
+    }
+
+    /// Freezes. Costs nothing: a unique segment already counts one.
+    #[inline]
+    fn freeze<S: State>(unique: SegmentMut<R, S>) -> Self {
+        let (header, backend) = unique.into_raw();
+        Self {
+            header,
+            backend: MaybeUninit::new(backend),
+        }
     }
 
     fn into_parts(self) -> (NonNull<Header<R::Policy>>, MaybeUninit<R>) {
@@ -194,11 +286,15 @@ impl<R: BackendRef> From<SegmentMut<R>> for Segment<R> {
     /// Freezes. Costs nothing: a unique segment already counts one.
     #[inline]
     fn from(unique: SegmentMut<R>) -> Self {
-        let (header, backend) = unique.into_raw();
-        Self {
-            header,
-            backend: MaybeUninit::new(backend),
-        }
+        Self::freeze(unique)
+    }
+}
+
+impl<R: BackendRef> From<SegmentMut<R, ReadOnly>> for Segment<R> {
+    /// Shares what nobody may write. Costs nothing.
+    #[inline]
+    fn from(lent: SegmentMut<R, ReadOnly>) -> Self {
+        Self::freeze(lent)
     }
 }
 
@@ -228,7 +324,7 @@ impl<R: BackendRef> Drop for Segment<R> {
 
 impl<R: BackendRef> Deref for Segment<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     type Target = [u8];
     #[inline]
@@ -236,7 +332,7 @@ where
         match self.place() {
             // SAFETY: invariants 1 and 2.
             Place::Host(base) => unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) },
-            // SAFETY: the law of `HostBackend`.
+            // SAFETY: the law of `ReadableBackend`.
             Place::Device(_) => unsafe { core::hint::unreachable_unchecked() },
         }
     }
@@ -244,7 +340,7 @@ where
 
 impl<R: BackendRef> AsRef<[u8]> for Segment<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     fn as_ref(&self) -> &[u8] {
         self

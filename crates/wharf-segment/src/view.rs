@@ -3,7 +3,9 @@
 use core::fmt;
 use core::ops::{Bound, Deref, RangeBounds};
 
-use wharf_backend::{BackendRef, HostBackend, NotHostAddressable, SegmentMut, TransferError};
+use wharf_backend::{
+    BackendRef, NotHostAddressable, ReadOnly, ReadableBackend, SegmentMut, TransferError,
+};
 
 use crate::Segment;
 
@@ -160,6 +162,13 @@ impl<R: BackendRef> From<SegmentMut<R>> for View<R> {
     }
 }
 
+impl<R: BackendRef> From<SegmentMut<R, ReadOnly>> for View<R> {
+    /// Shares what nobody may write.
+    fn from(lent: SegmentMut<R, ReadOnly>) -> Self {
+        Segment::from(lent).into()
+    }
+}
+
 impl<R: BackendRef> Clone for View<R> {
     fn clone(&self) -> Self {
         Self {
@@ -172,7 +181,7 @@ impl<R: BackendRef> Clone for View<R> {
 
 impl<R: BackendRef> Deref for View<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     type Target = [u8];
     #[inline]
@@ -183,7 +192,7 @@ where
 
 impl<R: BackendRef> AsRef<[u8]> for View<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     fn as_ref(&self) -> &[u8] {
         self

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use wharf_backend::wrap::{OwnsBytes, WaitQueue, Waits};
 use wharf_backend::{
     AllocError, AllocHint, Caps, Census, DeviceAddress, Header, MemBackend, MemSpace, Place,
     TransferError,
@@ -40,11 +41,37 @@ use crate::{Ledger, OpenError};
 ///
 /// Once the device is closed, nothing is vended and nothing moves. Live segments may still be dropped, also
 /// when the device is gone: the memory is given back with the last `Arc`.
+///
+/// Its memory can be waited for, as a thread or a task ([`Waits`], whose methods it has): a segment that goes back wakes the first
+/// waiter, whoever had it, and closing ends every wait with [`AllocError::Closed`]. Wrappers go around it by
+/// [`Shared`](wharf_backend::Shared), and leave the other users as they are:
+///
+/// ```
+/// use wharf_backend::wrap::{Scrub, Shared, Waits, alloc_wait};
+/// use wharf_backend::{AllocHint, BackendExt};
+/// use wharf_softdma::{Config, SoftDma};
+/// use wharf_sync::NoClock;
+/// # type Nothing = wharf_backend::SegmentMut<std::sync::Arc<wharf_softdma::Channel>>;
+///
+/// # let device = SoftDma::<Nothing>::open(Config::new(4096))?;
+/// let keys = Scrub::new(Shared::new(device.channel())); // zeroed when they are freed
+/// let key = keys.alloc(32)?.filled(7)?;
+/// std::thread::scope(|scope| {
+///     let all = scope.spawn(|| {
+///         // All of the memory, as soon as the key is gone. It keeps the channel.
+///         alloc_wait(device.channel(), 4096, AllocHint::NONE, &NoClock, None).map(|memory| memory.len())
+///     });
+///     drop(key);
+///     assert_eq!(all.join().unwrap(), Ok(4096));
+/// });
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub struct Channel {
     name: &'static str,
     arena: Arena,
     closed: AtomicBool,
     state: Mutex<State>,
+    waiters: WaitQueue<Blocking>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     bytes_filled: AtomicU64,
@@ -121,6 +148,7 @@ impl Channel {
                 allocations: 0,
                 frees: 0,
             }),
+            waiters: WaitQueue::new(),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             bytes_filled: AtomicU64::new(0),
@@ -165,6 +193,8 @@ impl Channel {
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        // Whoever waits for memory learns that none will come.
+        self.waiters.wake();
     }
 
     /// Where the worker finds an operand, if all of it is device memory of this channel.
@@ -186,7 +216,7 @@ impl Channel {
             capacity: self.capacity(),
             in_use: state.in_use,
             peak: state.peak,
-            refused: state.refused,
+            refused: state.refused.wrapping_sub(self.waiters.untold()),
             dropped: 0,
             largest_refused: state.largest_refused,
         }
@@ -307,10 +337,13 @@ unsafe impl MemBackend for Channel {
         // SAFETY: a live header, so a block by invariant 1, which nobody else holds; it is moved out once, and the
         // room is freed after this function.
         let block = unsafe { room.0.read() };
-        let mut state = self.state();
-        state.live.remove(&header.addr().get());
-        state.in_use -= state.ranges.give(block.range) * GRANULE;
-        state.frees += 1;
+        {
+            let mut state = self.state();
+            state.live.remove(&header.addr().get());
+            state.in_use -= state.ranges.give(block.range) * GRANULE;
+            state.frees += 1;
+        }
+        self.waiters.wake();
     }
 
     unsafe fn place(&self, header: NonNull<Header<Blocking>>) -> Place {
@@ -387,6 +420,16 @@ unsafe impl MemBackend for Channel {
         // SAFETY: as the caller promises.
         let done = unsafe { self.arena.fill(address, len, byte) };
         moved(&self.bytes_filled, done, (offset, len), header)
+    }
+}
+
+/// Device memory is the device's: nobody looks at it after the segment is gone.
+impl OwnsBytes for Channel {}
+
+/// Woken by every segment that goes back, whoever had it, and by closing.
+impl Waits for Channel {
+    fn waiters(&self) -> &WaitQueue<Blocking> {
+        &self.waiters
     }
 }
 

@@ -62,17 +62,23 @@ impl fmt::Display for Census {
         if *self == Self::NOTHING {
             return f.write_str("counts nothing");
         }
-        write!(f, "{}", self.in_use)?;
-        if self.capacity != 0 {
-            write!(f, " of {}", self.capacity)?;
-        }
-        if self.unit == 1 {
-            f.write_str(" bytes")?;
+        if (self.unit, self.capacity, self.in_use, self.peak) == (0, 0, 0, 0) {
+            // Over what counts nothing, somebody else counts refusals.
+            write!(f, "use is not counted, {} refused", self.refused)?;
         } else {
-            write!(f, " units of {} bytes", self.unit)?;
+            write!(f, "{}", self.in_use)?;
+            if self.capacity != 0 {
+                write!(f, " of {}", self.capacity)?;
+            }
+            if self.unit == 1 {
+                f.write_str(" bytes")?;
+            } else {
+                write!(f, " units of {} bytes", self.unit)?;
+            }
+            write!(f, " in use, peak {}, {} refused", self.peak, self.refused)?;
         }
-        write!(f, " in use, peak {}, {} refused", self.peak, self.refused)?;
-        if self.refused != 0 {
+        // Somebody may have waited for it and got it, so that it was no refusal.
+        if self.refused != 0 || self.largest_refused != 0 {
             write!(f, " (largest {} bytes)", self.largest_refused)?;
         }
         if self.dropped != 0 {

@@ -8,7 +8,7 @@
 //! | source | memory | to be had |
 //! |---|---|---|
 //! | [`NullSource`] | none: refuses everything | always |
-//! | [`HeapSource`] | the global allocator | feature `alloc` |
+//! | `HeapSource` | the global allocator | feature `alloc` |
 //! | [`BumpSource`] | a slab that the caller lends, given back all at once | always |
 //! | [`PoolSource`] | a slab that the caller lends | always |
 //! | [`StaticPoolSource`] | a slab of its own, in a `static` | always |
@@ -49,7 +49,7 @@
 //! does nothing. [`empty_block`] is that decision in one place, for sources of your own too.
 //!
 //! # Features
-//! `alloc` adds [`HeapSource`] and the sources behind `Rc` and `Arc`; `allocator-api2` adds `AsAllocator`, by
+//! `alloc` adds `HeapSource` and the sources behind `Rc` and `Arc`; `allocator-api2` adds `AsAllocator`, by
 //! which containers of that ecosystem live in a source; `std` and `critical-section` pass on to `wharf-sync`; `defmt`
 //! formats the public values. All are additive, and none is on by default.
 #![no_std]

@@ -3,6 +3,7 @@
 mod borrowed;
 mod classes;
 mod fixed;
+mod front;
 mod shape;
 mod state;
 

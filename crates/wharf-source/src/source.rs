@@ -16,7 +16,7 @@ use crate::{Census, SourceError};
 /// Vends blocks of memory that have one owner each.
 ///
 /// A source is named by a *handle*: a reference, a counted pointer, or a value without memory of its
-/// own, such as [`HeapSource`](crate::HeapSource). [`Block`](crate::Block) keeps the handle by value and carries it along.
+/// own, such as `HeapSource`. [`Block`](crate::Block) keeps the handle by value and carries it along.
 ///
 /// # Safety
 /// From the moment [`try_alloc`](Self::try_alloc) returns a block until it is released or the source

@@ -318,7 +318,9 @@ unsafe impl<L: LentMemory, P: SyncPolicy> MemBackend for BorrowedBackend<L, P> {
         } else {
             Caps::READ_ONLY
         };
-        self.lent.caps() | access | Caps::NONBLOCKING | Caps::VENDS_INITIALISED
+        // The type decides what may be written, not the value.
+        let said = self.lent.caps().difference(Caps::READ_ONLY);
+        said | access | Caps::NONBLOCKING | Caps::VENDS_INITIALISED
     }
     fn space(&self) -> MemSpace {
         self.lent.place().space()

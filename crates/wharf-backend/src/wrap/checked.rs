@@ -17,10 +17,11 @@ use core::ptr::NonNull;
 use wharf_source::Census;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
+use super::hand_on::hand_on;
 use super::{OwnsBytes, raw};
 use crate::{
-    AllocError, AllocHint, Caps, FreeList, Header, HostBackend, IoDirection, MemBackend, MemSpace,
-    Place, StaticPool, TransferError,
+    AllocError, AllocHint, FreeList, Header, IoDirection, MemBackend, Place, StaticPool,
+    TransferError,
 };
 
 /// Something that a [`Checked`] backend found.
@@ -247,6 +248,22 @@ impl<B: OwnsBytes, F: FindingSink, const N: usize> Checked<B, F, N> {
         unsafe { self.place_of_record(header).read() }
     }
 
+    /// Where byte `offset` of a segment is in the inner backend.
+    ///
+    /// # Safety
+    /// `header` is that of a live segment, and `offset` is not behind its end.
+    #[inline]
+    unsafe fn within(
+        &self,
+        header: NonNull<Header<B::Policy>>,
+        offset: usize,
+    ) -> (NonNull<Header<B::Policy>>, usize) {
+        // SAFETY: as the caller promises.
+        let record = unsafe { self.record(header) };
+        // No wrap: the inner segment is longer than that.
+        (record.inner.cast(), record.front + offset)
+    }
+
     /// Bytes around a payload of `size`: in front, and behind.
     fn guards(&self, size: usize) -> (usize, usize) {
         let front = self.inner.alignment().max(GUARD);
@@ -349,6 +366,11 @@ impl<B: OwnsBytes + fmt::Debug, F: FindingSink, const N: usize> fmt::Debug for C
 unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked<B, F, N> {
     type Policy = B::Policy;
 
+    hand_on! {
+        [inner];
+        except vend refusal reclaim place may_own census before_io after_io copy_in copy_out fill
+    }
+
     fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
         let Some(header) = self.records.vend(RECORD, AllocHint::NONE) else {
             return self.refuse(size);
@@ -390,18 +412,8 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
             };
         }
         let (front, rear) = self.guards(size);
-        // In the bytes that the caller asked for.
-        match self.inner.refusal(front + size + rear, hint) {
-            AllocError::Exhausted {
-                in_use, capacity, ..
-            } => AllocError::Exhausted {
-                requested: size,
-                in_use,
-                capacity,
-            },
-            AllocError::Heap { .. } => AllocError::Heap { requested: size },
-            other => other,
-        }
+        let why = self.inner.refusal(front + size + rear, hint);
+        why.of_a_request_for(size)
     }
 
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
@@ -444,18 +456,6 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     fn may_own(&self, header: NonNull<Header<B::Policy>>) -> bool {
         self.records.may_own(header)
     }
-    fn caps(&self) -> Caps {
-        self.inner.caps()
-    }
-    fn space(&self) -> MemSpace {
-        self.inner.space()
-    }
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-    fn max_segment_size(&self) -> usize {
-        self.inner.max_segment_size()
-    }
 
     /// The inner census. A capacity in slots is at most `N`; refusals are all that were told here, in the bytes that were asked for.
     fn census(&self) -> Census {
@@ -470,10 +470,6 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
         census
     }
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     unsafe fn before_io(
         &self,
         header: NonNull<Header<B::Policy>>,
@@ -483,8 +479,7 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     ) {
         // SAFETY: as the caller promises, and invariant 2.
         unsafe {
-            let record = self.record(header);
-            let (inner, offset) = (record.inner.cast(), record.front + offset);
+            let (inner, offset) = self.within(header, offset);
             self.inner.before_io(inner, offset, len, direction);
         }
     }
@@ -498,8 +493,7 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     ) {
         // SAFETY: as the caller promises, and invariant 2.
         unsafe {
-            let record = self.record(header);
-            let (inner, offset) = (record.inner.cast(), record.front + offset);
+            let (inner, offset) = self.within(header, offset);
             self.inner.after_io(inner, offset, len, direction);
         }
     }
@@ -508,14 +502,13 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
         &self,
         header: NonNull<Header<B::Policy>>,
         offset: usize,
-        source: NonNull<u8>,
+        host: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises, and invariant 2.
         unsafe {
-            let record = self.record(header);
-            let (inner, offset) = (record.inner.cast(), record.front + offset);
-            self.inner.copy_in(inner, offset, source, len)
+            let (inner, offset) = self.within(header, offset);
+            self.inner.copy_in(inner, offset, host, len)
         }
     }
 
@@ -523,14 +516,13 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
         &self,
         header: NonNull<Header<B::Policy>>,
         offset: usize,
-        destination: NonNull<u8>,
+        host: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises, and invariant 2.
         unsafe {
-            let record = self.record(header);
-            let (inner, offset) = (record.inner.cast(), record.front + offset);
-            self.inner.copy_out(inner, offset, destination, len)
+            let (inner, offset) = self.within(header, offset);
+            self.inner.copy_out(inner, offset, host, len)
         }
     }
 
@@ -543,15 +535,8 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises, and invariant 2.
         unsafe {
-            let record = self.record(header);
-            let (inner, offset) = (record.inner.cast(), record.front + offset);
+            let (inner, offset) = self.within(header, offset);
             self.inner.fill(inner, offset, len, byte)
         }
     }
-}
-
-// SAFETY: the places are inside the inner ones.
-unsafe impl<B: OwnsBytes + HostBackend, F: FindingSink, const N: usize> HostBackend
-    for Checked<B, F, N>
-{
 }

@@ -13,7 +13,7 @@ use wharf_source::Census;
 use wharf_sync::{ConstInit, Lock, SyncPolicy, Who};
 
 use super::hand_on::hand_on;
-use crate::{AllocError, AllocHint, Header, HostBackend, MemBackend, OwnLines};
+use crate::{AllocError, AllocHint, Header, MemBackend};
 
 /// A wrapper around a backend that refuses the allocations it is told to.
 ///
@@ -254,7 +254,7 @@ impl<B: MemBackend + fmt::Debug> fmt::Debug for FaultInject<B> {
 unsafe impl<B: MemBackend> MemBackend for FaultInject<B> {
     type Policy = B::Policy;
 
-    hand_on! { inner; except vend refusal census }
+    hand_on! { [inner]; except vend refusal census }
 
     fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
         let injected = self.plan.with(|plan| {
@@ -299,15 +299,5 @@ unsafe impl<B: MemBackend> MemBackend for FaultInject<B> {
             census.largest_refused = census.largest_refused.max(plan.largest.get());
         });
         census
-    }
-}
-
-// SAFETY: the places are the inner ones.
-unsafe impl<B: HostBackend> HostBackend for FaultInject<B> {}
-
-// SAFETY: the segments are the inner ones.
-unsafe impl<B: OwnLines> OwnLines for FaultInject<B> {
-    fn granule(&self) -> usize {
-        self.inner.granule()
     }
 }

@@ -3,14 +3,15 @@
 //! Named are the methods that it does change, not those that it hands on: a method of [`MemBackend`](crate::MemBackend)
 //! that has a default, and that a wrapper forgets, would quietly fall back to that default (a hook that does nothing).
 
-/// Inside an `unsafe impl MemBackend`: every method as the inner backend has it, except those that are named.
+/// Inside an `unsafe impl MemBackend`: every method as the inner backend has it, except those that are named. In brackets: how
+/// one gets from `self` to that backend.
 ///
 /// ```text
-/// hand_on! { inner; except vend refusal }
+/// hand_on! { [inner]; except vend refusal }
 /// ```
 macro_rules! hand_on {
-    ($($inner:ident).+; except $($named:ident)*) => {
-        $crate::wrap::hand_on::hand_on! { @each ($($inner).+) [$($named)*]
+    ([$($inner:tt)+]; except $($named:ident)*) => {
+        $crate::wrap::hand_on::hand_on! { @each ($($inner)+) [$($named)*]
             vend refusal reclaim place may_own caps space alignment max_segment_size census name
             before_io after_io copy_in copy_out fill
         }
@@ -41,87 +42,87 @@ macro_rules! hand_on {
         $crate::wrap::hand_on::hand_on! { @skip $method $inner [$($rest)*] }
     };
 
-    (@skip vend ($($inner:ident).+) []) => {
+    (@skip vend ($($inner:tt)+) []) => {
         #[inline]
         fn vend(
             &self,
             size: usize,
             hint: $crate::AllocHint,
         ) -> Option<::core::ptr::NonNull<$crate::Header<Self::Policy>>> {
-            self.$($inner).+.vend(size, hint)
+            self.$($inner)+.vend(size, hint)
         }
     };
-    (@skip refusal ($($inner:ident).+) []) => {
+    (@skip refusal ($($inner:tt)+) []) => {
         fn refusal(&self, size: usize, hint: $crate::AllocHint) -> $crate::AllocError {
-            self.$($inner).+.refusal(size, hint)
+            self.$($inner)+.refusal(size, hint)
         }
     };
-    (@skip reclaim ($($inner:ident).+) []) => {
+    (@skip reclaim ($($inner:tt)+) []) => {
         #[inline]
         unsafe fn reclaim(&self, header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>) {
             // SAFETY: as the caller promises; the header is the inner backend's own.
-            unsafe { self.$($inner).+.reclaim(header) }
+            unsafe { self.$($inner)+.reclaim(header) }
         }
     };
-    (@skip place ($($inner:ident).+) []) => {
+    (@skip place ($($inner:tt)+) []) => {
         #[inline]
         unsafe fn place(
             &self,
             header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>,
         ) -> $crate::Place {
             // SAFETY: as the caller promises; the header is the inner backend's own.
-            unsafe { self.$($inner).+.place(header) }
+            unsafe { self.$($inner)+.place(header) }
         }
     };
-    (@skip may_own ($($inner:ident).+) []) => {
+    (@skip may_own ($($inner:tt)+) []) => {
         fn may_own(&self, header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>) -> bool {
-            self.$($inner).+.may_own(header)
+            self.$($inner)+.may_own(header)
         }
     };
-    (@skip caps ($($inner:ident).+) []) => {
+    (@skip caps ($($inner:tt)+) []) => {
         #[inline]
         fn caps(&self) -> $crate::Caps {
-            self.$($inner).+.caps()
+            self.$($inner)+.caps()
         }
     };
-    (@skip space ($($inner:ident).+) []) => {
+    (@skip space ($($inner:tt)+) []) => {
         fn space(&self) -> $crate::MemSpace {
-            self.$($inner).+.space()
+            self.$($inner)+.space()
         }
     };
-    (@skip alignment ($($inner:ident).+) []) => {
+    (@skip alignment ($($inner:tt)+) []) => {
         fn alignment(&self) -> usize {
-            self.$($inner).+.alignment()
+            self.$($inner)+.alignment()
         }
     };
-    (@skip max_segment_size ($($inner:ident).+) []) => {
+    (@skip max_segment_size ($($inner:tt)+) []) => {
         fn max_segment_size(&self) -> usize {
-            self.$($inner).+.max_segment_size()
+            self.$($inner)+.max_segment_size()
         }
     };
-    (@skip census ($($inner:ident).+) []) => {
+    (@skip census ($($inner:tt)+) []) => {
         fn census(&self) -> $crate::Census {
-            self.$($inner).+.census()
+            self.$($inner)+.census()
         }
     };
-    (@skip name ($($inner:ident).+) []) => {
+    (@skip name ($($inner:tt)+) []) => {
         fn name(&self) -> &'static str {
-            self.$($inner).+.name()
+            self.$($inner)+.name()
         }
     };
-    (@skip before_io ($($inner:ident).+) []) => {
-        $crate::wrap::hand_on::hand_on! { @hook before_io ($($inner).+) }
+    (@skip before_io ($($inner:tt)+) []) => {
+        $crate::wrap::hand_on::hand_on! { @hook before_io ($($inner)+) }
     };
-    (@skip after_io ($($inner:ident).+) []) => {
-        $crate::wrap::hand_on::hand_on! { @hook after_io ($($inner).+) }
+    (@skip after_io ($($inner:tt)+) []) => {
+        $crate::wrap::hand_on::hand_on! { @hook after_io ($($inner)+) }
     };
-    (@skip copy_in ($($inner:ident).+) []) => {
-        $crate::wrap::hand_on::hand_on! { @copy copy_in ($($inner).+) }
+    (@skip copy_in ($($inner:tt)+) []) => {
+        $crate::wrap::hand_on::hand_on! { @copy copy_in ($($inner)+) }
     };
-    (@skip copy_out ($($inner:ident).+) []) => {
-        $crate::wrap::hand_on::hand_on! { @copy copy_out ($($inner).+) }
+    (@skip copy_out ($($inner:tt)+) []) => {
+        $crate::wrap::hand_on::hand_on! { @copy copy_out ($($inner)+) }
     };
-    (@skip fill ($($inner:ident).+) []) => {
+    (@skip fill ($($inner:tt)+) []) => {
         unsafe fn fill(
             &self,
             header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>,
@@ -130,11 +131,11 @@ macro_rules! hand_on {
             byte: u8,
         ) -> Result<(), $crate::TransferError> {
             // SAFETY: as the caller promises; the header is the inner backend's own.
-            unsafe { self.$($inner).+.fill(header, offset, len, byte) }
+            unsafe { self.$($inner)+.fill(header, offset, len, byte) }
         }
     };
 
-    (@hook $hook:ident ($($inner:ident).+)) => {
+    (@hook $hook:ident ($($inner:tt)+)) => {
         unsafe fn $hook(
             &self,
             header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>,
@@ -143,10 +144,10 @@ macro_rules! hand_on {
             direction: $crate::IoDirection,
         ) {
             // SAFETY: as the caller promises; the header is the inner backend's own.
-            unsafe { self.$($inner).+.$hook(header, offset, len, direction) }
+            unsafe { self.$($inner)+.$hook(header, offset, len, direction) }
         }
     };
-    (@copy $copy:ident ($($inner:ident).+)) => {
+    (@copy $copy:ident ($($inner:tt)+)) => {
         unsafe fn $copy(
             &self,
             header: ::core::ptr::NonNull<$crate::Header<Self::Policy>>,
@@ -155,7 +156,7 @@ macro_rules! hand_on {
             len: usize,
         ) -> Result<(), $crate::TransferError> {
             // SAFETY: as the caller promises; the header is the inner backend's own.
-            unsafe { self.$($inner).+.$copy(header, offset, host, len) }
+            unsafe { self.$($inner)+.$copy(header, offset, host, len) }
         }
     };
 }

@@ -12,6 +12,7 @@
 //! | [`Checked`] | canaries, poison, double and foreign releases, leaks | memory that [owns its bytes](OwnsBytes) |
 //! | [`Waitable`] | waiting for memory, as a thread or a task | what is [self-contained](SelfContained) |
 //! | [`Quota`] | shares, of which none starves another, each of which can be waited for | [equal slots](Slotted) |
+//! | [`Shared`] | nothing: a reference is a backend, too, so that the others go around what is not theirs to own | anything |
 //!
 //! ```
 //! use wharf_backend::{BackendExt, StaticPool};
@@ -29,7 +30,8 @@
 //! # In which order
 //! What is outside sees what the user sees; what is inside sees what the memory sees. A [`Traced`] outside of a [`FaultInject`] tells
 //! of injected refusals, inside it does not hear of them. A [`Scrub`] outside of a [`Checked`] overwrites the payload, and the
-//! canaries are looked at afterwards; inside, it overwrites them, too.
+//! canaries are looked at afterwards; inside, it overwrites them, too. A [`Scrub`] goes around a
+//! [`Maintained`](crate::Maintained), so that the overwritten bytes reach the memory.
 //!
 //! # What does not compose, and does not compile
 //! Waiting for the heap: nothing of ours makes it have memory again.
@@ -80,6 +82,40 @@
 //! let nested = Quota::<_, 1>::new(quota.share(1, 1).unwrap());
 //! ```
 //!
+//! Waiting for the blocks of a source, which others may use, and which come back for requests of their own shape alone.
+//!
+//! ```compile_fail,E0277
+//! # use wharf_backend::{SourceBackend, wrap::Waitable};
+//! # use wharf_source::NullSource;
+//! # use wharf_sync::Unsync;
+//! let memory = Waitable::new(SourceBackend::<_, Unsync>::new(NullSource));
+//! ```
+//!
+//! Waiting, or promising, around what others use past the wrapper. Share the [`Waitable`] or the [`Quota`] instead.
+//!
+//! ```compile_fail,E0277
+//! # use wharf_backend::{StaticPool, wrap::{Shared, Waitable}};
+//! # use wharf_sync::Unsync;
+//! # let pool = StaticPool::<Unsync, 8, 1>::new();
+//! let mine = Waitable::new(Shared::new(&pool));
+//! ```
+//! ```compile_fail,E0277
+//! # use wharf_backend::{StaticPool, wrap::{Quota, Shared}};
+//! # use wharf_sync::Unsync;
+//! # let pool = StaticPool::<Unsync, 8, 1>::new();
+//! let mine = Quota::<_, 1>::new(Shared::new(&pool));
+//! ```
+//!
+//! Maintaining the cache around a [`Scrub`]: what it overwrites would stay in the cache, and the secret in the memory.
+//!
+//! ```compile_fail,E0277
+//! # use wharf_backend::{Align32, CacheOps, Maintained, StaticPool, wrap::Scrub};
+//! # use wharf_sync::Unsync;
+//! fn maintain<H: CacheOps>(pool: StaticPool<Unsync, 64, 4, Align32>, cache: H) {
+//!     let pool = Maintained::new(Scrub::new(pool), cache);
+//! }
+//! ```
+//!
 //! Scrubbing or checking bytes that may still be somebody's: a backend that does not [own its bytes](OwnsBytes).
 //!
 //! ```compile_fail,E0277
@@ -92,11 +128,13 @@
 mod checked;
 mod compose;
 mod fault;
-mod hand_on;
+pub(crate) mod hand_on;
+mod host;
 mod queue;
 mod quota;
 mod raw;
 mod scrub;
+mod shared;
 mod traced;
 mod wait;
 
@@ -104,7 +142,10 @@ pub use checked::{Checked, Finding, FindingSink};
 pub use compose::{OwnsBytes, SelfContained, Slotted};
 pub use fault::{FaultInject, Plan};
 pub use queue::{WaitList, WaitQueue};
-pub use quota::{Book, Quota, QuotaError, Share};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use quota::CountedShare;
+pub use quota::{Book, Quota, QuotaError, QuotaRef, QuotaShare, Share};
 pub use scrub::Scrub;
+pub use shared::Shared;
 pub use traced::{BackendEvent, BackendEventKind, BackendEventPhase, BackendSink, Traced};
 pub use wait::{AllocAsync, WaitError, Waitable, Waits, alloc_wait};

@@ -23,6 +23,11 @@ use wharf_sync::{Clock, ConstInit, Epoch, Event, Lock, SyncPolicy, Wake};
 /// The waiters of one backend: first come, first served. See [`Waits`](super::Waits).
 ///
 /// It has room for any number of them, and needs no heap: a waiter brings its own place.
+///
+/// For most backends a [`Waitable`](super::Waitable) keeps one. A backend that many use past any wrapper (a device that hands out
+/// its memory by `Arc`) keeps one itself, and is waited for by implementing [`Waits`](super::Waits):
+/// * [`wake`](Self::wake) at the end of every `reclaim`, and when it is closed, outside of its own lock;
+/// * in its census, [`untold`](Self::untold) is taken off `refused`, wrapping.
 pub struct WaitQueue<P: SyncPolicy> {
     list: P::Lock<WaitList>,
     /// Happens when a *thread* is first, and may go on.
@@ -140,15 +145,19 @@ impl WaitList {
 }
 
 impl<P: SyncPolicy> WaitQueue<P> {
-    pub(super) fn new() -> Self {
+    /// Nobody waits. (For a `static`: `ConstInit::INIT`.)
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             list: Lock::new(WaitList::INIT),
             thread: Event::new(),
         }
     }
 
-    /// How many refusals were not told; to be taken off those that the backend has counted.
-    pub(super) fn untold(&self) -> usize {
+    /// How many refusals were not told, because the caller waits on; to be taken off those that the backend has counted, by
+    /// `wrapping_sub`: a refusal that is told and was not counted counts below zero.
+    #[must_use]
+    pub fn untold(&self) -> usize {
         self.list.with(|list| list.untold.get())
     }
 
@@ -168,8 +177,9 @@ impl<P: SyncPolicy> WaitQueue<P> {
         self.list.with(|list| list.first.get().is_none())
     }
 
-    /// There may be memory: the first in the queue looks.
-    pub(super) fn wake(&self) {
+    /// There may be memory: the first in the queue looks. One short section, and a waker may run: call it outside of your own
+    /// locks. As safe in an interrupt handler as the policy and the waker are.
+    pub fn wake(&self) {
         self.call(self.list.with(WaitList::next));
     }
 
@@ -232,6 +242,12 @@ impl<P: SyncPolicy> WaitQueue<P> {
         deadline: Option<Duration>,
     ) -> Wake {
         self.thread.wait(seen, clock, deadline)
+    }
+}
+
+impl<P: SyncPolicy> Default for WaitQueue<P> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -13,7 +13,11 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
 
 use wharf_source::Census;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
@@ -21,7 +25,7 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 use super::hand_on::hand_on;
 use super::queue::WaitList;
 use super::{Slotted, WaitQueue, Waits};
-use crate::{AllocError, AllocHint, BackendRef, Header, HostBackend, MemBackend};
+use crate::{AllocError, AllocHint, BackendRef, Header, MemBackend};
 
 /// Why a share was not issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +291,39 @@ impl<B: Slotted, const N: usize> Quota<B, N> {
         // Nobody need be woken who waits for what is not common any more: it can be promised only once it is free, and
         // when it became free they were.
         let index = self.book.with(issue)?;
-        Ok(Share { quota: self, index })
+        Ok(QuotaShare::new(self, index))
+    }
+
+    /// [`share`](Self::share), of a quota that lives on the heap: the share, and every segment of it, keeps the quota. So it may be
+    /// stored for as long as one likes.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use wharf_backend::{MemBackend, Quota, SegmentMut, StaticPool, Uninit};
+    /// use wharf_backend::wrap::CountedShare;
+    /// use wharf_sync::Unsync;
+    ///
+    /// type Pool = StaticPool<Unsync, 64, 4>;
+    /// struct Stored(SegmentMut<CountedShare<Pool, 2>, Uninit>);
+    ///
+    /// let frames = Arc::new(Quota::<Pool, 2>::new(StaticPool::new()));
+    /// let transmit = frames.share_counted(1, 2)?;
+    /// drop(frames);
+    /// let stored = Stored(SegmentMut::alloc(transmit.clone(), 64)?);
+    /// assert_eq!(transmit.census().in_use, 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for `share`.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn share_counted(
+        self: &Arc<Self>,
+        reserved: usize,
+        limit: usize,
+    ) -> Result<CountedShare<B, N>, QuotaError> {
+        let index = self.share(reserved, limit)?.index;
+        Ok(QuotaShare::new(Arc::clone(self), index))
     }
 
     /// The census of the whole.
@@ -306,28 +342,83 @@ impl<B: Slotted + fmt::Debug, const N: usize> fmt::Debug for Quota<B, N> {
     }
 }
 
+mod sealed {
+    pub trait Sealed {}
+    impl<B: super::Slotted, const N: usize> Sealed for &super::Quota<B, N> {}
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    impl<B: super::Slotted, const N: usize> Sealed for super::Arc<super::Quota<B, N>> {}
+}
+
+/// How a share keeps its quota: `&Quota`, or `Arc<Quota>`. Both refer to one quota, wherever they are moved or copied to, and keep
+/// it where it is; so nobody else may implement it.
+pub trait QuotaRef<B: Slotted, const N: usize>: Clone + sealed::Sealed {
+    /// The quota.
+    fn quota(&self) -> &Quota<B, N>;
+}
+
+impl<B: Slotted, const N: usize> QuotaRef<B, N> for &Quota<B, N> {
+    #[inline]
+    fn quota(&self) -> &Quota<B, N> {
+        self
+    }
+}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<B: Slotted, const N: usize> QuotaRef<B, N> for Arc<Quota<B, N>> {
+    #[inline]
+    fn quota(&self) -> &Quota<B, N> {
+        self
+    }
+}
+
+/// A [`QuotaShare`] that borrows its quota: what [`Quota::share`] issues.
+pub type Share<'q, B, const N: usize> = QuotaShare<&'q Quota<B, N>, B, N>;
+
+/// A [`QuotaShare`] that keeps its quota by a count: what [`Quota::share_counted`] issues.
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub type CountedShare<B, const N: usize> = QuotaShare<Arc<Quota<B, N>>, B, N>;
+
 /// A part of a backend: see [`Quota`]. It is a backend, and a reference to itself: handles keep it by value, and that is how a
 /// segment knows its share when it is dropped, on whatever context, without a word in its header.
 ///
 /// Its census is the share's: `capacity` is what it could hold if the others held nothing beyond their reserves.
 ///
 /// Its memory can be waited for ([`Waits`]), each share with a queue of its own.
-pub struct Share<'q, B: Slotted, const N: usize> {
-    quota: &'q Quota<B, N>,
+pub struct QuotaShare<Q, B, const N: usize> {
+    quota: Q,
     index: usize,
+    of: PhantomData<fn() -> B>,
 }
 
-impl<B: Slotted, const N: usize> Clone for Share<'_, B, N> {
+impl<Q: Clone, B, const N: usize> Clone for QuotaShare<Q, B, N> {
     fn clone(&self) -> Self {
-        *self
+        Self::new(self.quota.clone(), self.index)
     }
 }
 
-impl<B: Slotted, const N: usize> Copy for Share<'_, B, N> {}
+impl<Q: Copy, B, const N: usize> Copy for QuotaShare<Q, B, N> {}
 
-impl<B: Slotted, const N: usize> Share<'_, B, N> {
+impl<Q, B, const N: usize> QuotaShare<Q, B, N> {
+    const fn new(quota: Q, index: usize) -> Self {
+        let of = PhantomData;
+        Self { quota, index, of }
+    }
+}
+
+impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> QuotaShare<Q, B, N> {
+    #[inline]
+    fn quota(&self) -> &Quota<B, N> {
+        self.quota.quota()
+    }
+
+    /// Not for users: what they took there would not be counted.
+    #[inline]
+    pub(super) fn inner(&self) -> &B {
+        &self.quota().inner
+    }
+
     fn account<T>(&self, section: impl FnOnce(&Book<N>, &Account) -> T) -> T {
-        self.quota
+        self.quota()
             .book
             .with(|book| section(book, &book.accounts[self.index]))
     }
@@ -339,7 +430,9 @@ impl<B: Slotted, const N: usize> Share<'_, B, N> {
     }
 }
 
-impl<B: Slotted + fmt::Debug, const N: usize> fmt::Debug for Share<'_, B, N> {
+impl<Q: QuotaRef<B, N>, B: Slotted + fmt::Debug, const N: usize> fmt::Debug
+    for QuotaShare<Q, B, N>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Share")
             .field("index", &self.index)
@@ -349,8 +442,9 @@ impl<B: Slotted + fmt::Debug, const N: usize> fmt::Debug for Share<'_, B, N> {
     }
 }
 
-// SAFETY: the quota stays where it is for as long as it is borrowed, and every value with the same index is the same share.
-unsafe impl<'q, B: Slotted, const N: usize> BackendRef for Share<'q, B, N> {
+// SAFETY: the quota stays where it is while a reference to it lives (`QuotaRef`, which is sealed: a borrow or an `Arc`, of which
+// a bit copy is as good), and every value with the same index is the same share.
+unsafe impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> BackendRef for QuotaShare<Q, B, N> {
     type Policy = B::Policy;
     type Backend = Self;
     #[inline]
@@ -359,14 +453,14 @@ unsafe impl<'q, B: Slotted, const N: usize> BackendRef for Share<'q, B, N> {
     }
 }
 
-// SAFETY: every header comes from the inner backend and goes back to it, and the quota does not move while it is borrowed.
-unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
+// SAFETY: every header comes from the inner backend and goes back to it, and the quota does not move while it is referred to.
+unsafe impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> MemBackend for QuotaShare<Q, B, N> {
     type Policy = B::Policy;
 
-    hand_on! { quota.inner; except vend refusal reclaim max_segment_size census }
+    hand_on! { [inner()]; except vend refusal reclaim max_segment_size census }
 
     fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
-        let fits = size <= self.quota.inner.max_segment_size();
+        let fits = size <= self.inner().max_segment_size();
         let granted = self.account(|book, account| {
             let granted = if fits { book.take(account) } else { None };
             if granted.is_none() {
@@ -374,7 +468,7 @@ unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
             }
             granted
         })?;
-        let vended = self.quota.inner.vend(size, hint);
+        let vended = self.inner().vend(size, hint);
         if vended.is_none() {
             let common = self.account(|book, account| {
                 account.refuse(size);
@@ -389,7 +483,7 @@ unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
     }
 
     fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
-        let inner = &self.quota.inner;
+        let inner = self.inner();
         let max = self.max_segment_size();
         let (may, most, in_use) = self
             .account(|book, account| (book.may(account), book.most(account), account.in_use.get()));
@@ -416,7 +510,7 @@ unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
 
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
         // SAFETY: as the caller promises.
-        unsafe { self.quota.inner.reclaim(header) };
+        unsafe { self.inner().reclaim(header) };
         let common = self.account(Book::put);
         self.wake(common);
     }
@@ -426,11 +520,11 @@ unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
         if self.account(Book::most) == 0 {
             return 0;
         }
-        self.quota.inner.max_segment_size()
+        self.inner().max_segment_size()
     }
 
     fn census(&self) -> Census {
-        let unit = self.quota.inner.census().unit;
+        let unit = self.inner().census().unit;
         let untold = self.waiters().untold();
         self.account(|book, account| Census {
             unit,
@@ -444,12 +538,12 @@ unsafe impl<B: Slotted, const N: usize> MemBackend for Share<'_, B, N> {
     }
 }
 
-impl<B: Slotted, const N: usize> Share<'_, B, N> {
+impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> QuotaShare<Q, B, N> {
     /// Something was given back to this share, and to the others too if it is `common`.
     fn wake(&self, common: bool) {
         if common {
             // This one first: it has the freshest claim.
-            let (before, from) = self.quota.waiters.split_at(self.index);
+            let (before, from) = self.quota().waiters.split_at(self.index);
             from.iter().chain(before).for_each(WaitQueue::wake);
         } else {
             self.waiters().wake();
@@ -457,11 +551,8 @@ impl<B: Slotted, const N: usize> Share<'_, B, N> {
     }
 }
 
-impl<B: Slotted, const N: usize> Waits for Share<'_, B, N> {
+impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> Waits for QuotaShare<Q, B, N> {
     fn waiters(&self) -> &WaitQueue<B::Policy> {
-        &self.quota.waiters[self.index]
+        &self.quota().waiters[self.index]
     }
 }
-
-// SAFETY: the places are the inner ones.
-unsafe impl<B: Slotted + HostBackend, const N: usize> HostBackend for Share<'_, B, N> {}

@@ -1,5 +1,5 @@
-//! Bytes of a segment that a wrapper moves itself, while no handle is there: between the cache hooks, as
-//! [`transfer`](crate::transfer) does for handles.
+//! Bytes of a segment that a wrapper moves itself, while no handle is there: with the cache hooks around what the CPU does not
+//! reach itself, and none around what it does, as for handles (see `transfer.rs`).
 #![allow(
     unsafe_code,
     reason = "calls the backend's unsafe transfers for wrappers that own the segment meanwhile"
@@ -7,27 +7,8 @@
 
 use core::ptr::NonNull;
 
+use crate::transfer::maintained;
 use crate::{Caps, Header, IoDirection, MemBackend, TransferError};
-
-/// # Safety
-/// As for [`MemBackend::before_io`].
-pub(super) unsafe fn maintained<B: MemBackend>(
-    backend: &B,
-    header: NonNull<Header<B::Policy>>,
-    (offset, len): (usize, usize),
-    direction: IoDirection,
-    step: impl FnOnce() -> Result<(), TransferError>,
-) -> Result<(), TransferError> {
-    if !backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
-        return step();
-    }
-    // SAFETY: as the caller promises.
-    unsafe { backend.before_io(header, offset, len, direction) };
-    let moved = step();
-    // SAFETY: as the caller promises.
-    unsafe { backend.after_io(header, offset, len, direction) };
-    moved
-}
 
 /// # Safety
 /// As for [`MemBackend::fill`].
@@ -76,4 +57,22 @@ pub(super) unsafe fn holds<B: MemBackend>(
         all &= bytes.iter().take(piece).all(|&found| found == byte);
     }
     Ok(all)
+}
+
+/// Has the memory itself hold what the CPU wrote to a whole segment, as if a device were to read it next.
+///
+/// # Safety
+/// As for [`MemBackend::before_io`].
+pub(super) unsafe fn write_back<B: MemBackend>(
+    backend: &B,
+    header: NonNull<Header<B::Policy>>,
+    len: usize,
+) {
+    if backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            backend.before_io(header, 0, len, IoDirection::CpuToDevice);
+            backend.after_io(header, 0, len, IoDirection::CpuToDevice);
+        }
+    }
 }

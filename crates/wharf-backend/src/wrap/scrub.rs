@@ -12,7 +12,7 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::hand_on::hand_on;
 use super::{OwnsBytes, raw};
-use crate::{Header, HostBackend, IoDirection, MemBackend, Place};
+use crate::{Header, MemBackend, Place};
 
 /// A wrapper around a backend that overwrites every segment when it is freed, before anybody else can get it.
 ///
@@ -31,7 +31,8 @@ use crate::{Header, HostBackend, IoDirection, MemBackend, Place};
 ///   neither leave out nor move behind the release. (A `memset` it may leave out: it sees that nobody reads freed memory.
 ///   A fence would not keep it from that, because there is nobody whom the fence could be for.)
 /// * In memory of a device, the bytes are set through the backend's own [`fill`](MemBackend::fill).
-/// * Either way between the cache hooks where the backend has any, so the new bytes reach the memory itself.
+/// * Either way with the cache hooks where the backend has any, so the new bytes reach the memory itself. (Which is why it goes
+///   around a [`Maintained`](crate::Maintained) and not into one.)
 /// * A fill that the device refuses (it is closed) is counted by [`missed`](Self::missed).
 ///
 /// Copies that were made of the bytes elsewhere (registers, the stack, the device's own) are out of its reach, and so is a
@@ -127,22 +128,20 @@ unsafe fn wipe(base: NonNull<u8>, len: usize, byte: u8) {
 unsafe impl<B: OwnsBytes> MemBackend for Scrub<B> {
     type Policy = B::Policy;
 
-    hand_on! { inner; except reclaim }
+    hand_on! { [inner]; except reclaim }
 
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
         // SAFETY: live until we hand it on.
         let (len, place) = unsafe { (header.as_ref().len(), self.inner.place(header)) };
-        let whole = (0, len);
         let wiped = match place {
             // SAFETY: no handle is left, so the bytes are ours until we hand the header on; the range is all of them.
             Place::Host(base) => unsafe {
-                raw::maintained(&self.inner, header, whole, IoDirection::CpuToDevice, || {
-                    wipe(base, len, self.byte);
-                    Ok(())
-                })
+                wipe(base, len, self.byte);
+                raw::write_back(&self.inner, header, len);
+                Ok(())
             },
             // SAFETY: as above.
-            Place::Device(_) => unsafe { raw::fill(&self.inner, header, whole, self.byte) },
+            Place::Device(_) => unsafe { raw::fill(&self.inner, header, (0, len), self.byte) },
         };
         if wiped.is_err() {
             self.missed
@@ -152,9 +151,6 @@ unsafe impl<B: OwnsBytes> MemBackend for Scrub<B> {
         unsafe { self.inner.reclaim(header) }
     }
 }
-
-// SAFETY: the places are the inner ones.
-unsafe impl<B: OwnsBytes + HostBackend> HostBackend for Scrub<B> {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::hand_on::hand_on;
-use crate::{AllocError, AllocHint, Header, HostBackend, MemBackend, TransferError};
+use crate::{AllocError, AllocHint, Header, MemBackend, TransferError};
 
 /// What a [`BackendEvent`] is about. Numbered as in the trace of `wharf-tensor`, where that knows the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,7 +191,7 @@ impl<L: BackendSink> Drop for Span<'_, L> {
 unsafe impl<B: MemBackend, L: BackendSink> MemBackend for Traced<B, L> {
     type Policy = B::Policy;
 
-    hand_on! { inner; except vend refusal reclaim copy_in copy_out fill }
+    hand_on! { [inner]; except vend refusal reclaim copy_in copy_out fill }
 
     fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
         let mut span = Span::start(&self.sink, BackendEventKind::Vend, size);
@@ -271,6 +271,3 @@ unsafe impl<B: MemBackend, L: BackendSink> MemBackend for Traced<B, L> {
         })
     }
 }
-
-// SAFETY: the places are the inner ones.
-unsafe impl<B: HostBackend, L: BackendSink> HostBackend for Traced<B, L> {}

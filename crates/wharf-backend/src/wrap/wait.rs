@@ -17,9 +17,7 @@ use wharf_sync::{Clock, ConstInit, SyncPolicy, Wake};
 use super::hand_on::hand_on;
 use super::queue::{Node, WaitList};
 use super::{SelfContained, WaitQueue};
-use crate::{
-    AllocError, AllocHint, BackendRef, Header, HostBackend, MemBackend, SegmentMut, Uninit,
-};
+use crate::{AllocError, AllocHint, BackendRef, Header, MemBackend, SegmentMut, Uninit};
 
 /// Why waiting for memory ended without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +61,8 @@ impl From<AllocError> for WaitError {
     }
 }
 
-/// A backend whose memory can be waited for: a [`Waitable`], or a [`Share`](super::Share) of a quota.
+/// A backend whose memory can be waited for: a [`Waitable`], a [`Share`](super::Share) of a quota, a device that keeps a
+/// [`WaitQueue`] itself, and other wrappers around one of them.
 ///
 /// Waited for is only what comes by waiting, memory that is in use ([`AllocError::Exhausted`]). Every other refusal ends the
 /// wait at once.
@@ -85,7 +84,7 @@ impl From<AllocError> for WaitError {
 /// A future may be dropped at any time. It leaves the queue, and if it was first, the next one looks at once: neither a wake nor
 /// a segment is lost.
 pub trait Waits: MemBackend {
-    /// The waiters. For the code of this module.
+    /// The waiters, always the same queue. For the code of this module.
     fn waiters(&self) -> &WaitQueue<Self::Policy>;
 
     /// A segment of `size` bytes, as soon as there is one. Blocks: not for interrupt handlers.
@@ -347,7 +346,7 @@ impl<B: SelfContained + fmt::Debug> fmt::Debug for Waitable<B> {
 unsafe impl<B: SelfContained> MemBackend for Waitable<B> {
     type Policy = B::Policy;
 
-    hand_on! { inner; except reclaim census }
+    hand_on! { [inner]; except reclaim census }
 
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
@@ -364,6 +363,3 @@ unsafe impl<B: SelfContained> MemBackend for Waitable<B> {
         census
     }
 }
-
-// SAFETY: the places are the inner ones.
-unsafe impl<B: SelfContained + HostBackend> HostBackend for Waitable<B> {}

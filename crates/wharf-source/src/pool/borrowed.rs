@@ -1,17 +1,16 @@
 //! A pool over memory that the caller lends.
 #![allow(unsafe_code, reason = "implements the unsafe trait")]
 
-use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
 
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::classes::SizeClass;
+use super::front::{counts, vends};
 use super::state::PoolState;
+use crate::BlockSource;
 use crate::slab::Slab;
-use crate::{BlockSource, Census, SourceError, empty_block};
 
 /// Blocks from a slab of bytes, recycled by shape.
 ///
@@ -80,67 +79,19 @@ impl<'s, P: SyncPolicy> PoolSource<'s, P> {
         }
     }
 
-    /// What the pool counts, in bytes.
-    #[must_use]
-    pub fn census(&self) -> Census {
-        self.state.with(|state| state.pool.census(&state.slab))
+    #[inline]
+    fn section<T>(&self, step: impl FnOnce(&PoolState, &[SizeClass], &Slab<'_>) -> T) -> T {
+        self.state
+            .with(|state| step(&state.pool, state.table, &state.slab))
     }
 
-    /// Bytes that were carved, including those skipped to align a block.
-    #[must_use]
-    pub fn used(&self) -> usize {
-        self.state.with(|state| state.pool.used())
-    }
-
-    /// Shapes that have claimed a class.
-    #[must_use]
-    pub fn classes_used(&self) -> usize {
-        self.state.with(|state| state.pool.classes_used())
-    }
-
-    /// Releases that found the class table full: as many blocks are out of use for good.
-    #[must_use]
-    pub fn overflowed(&self) -> usize {
-        self.state.with(|state| state.pool.overflowed())
-    }
-
-    /// Releases that were refused, because no block of this pool can be there.
-    #[must_use]
-    pub fn foreign(&self) -> usize {
-        self.state.with(|state| state.pool.foreign())
-    }
+    counts!();
 }
 
 // SAFETY: blocks come from an exclusively borrowed slab that does not move with the pool; by the
 // invariants of `PoolState`, which is only reached under the lock, no two live ones overlap.
 unsafe impl<P: SyncPolicy> BlockSource for PoolSource<'_, P> {
-    #[inline]
-    fn try_alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if let Some(empty) = empty_block(layout) {
-            return Some(empty);
-        }
-        self.state
-            .with(|state| state.pool.take(state.table, &state.slab, layout))
-    }
-    #[inline]
-    unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() != 0 {
-            self.state.with(|state| {
-                // SAFETY: the caller's promise.
-                unsafe { state.pool.give(state.table, &state.slab, block, layout) };
-            });
-        }
-    }
-    fn refusal(&self, layout: Layout) -> SourceError {
-        self.state
-            .with(|state| state.pool.refusal(&state.slab, layout))
-    }
-    fn census(&self) -> Census {
-        self.census()
-    }
-    fn name(&self) -> &'static str {
-        "pool"
-    }
+    vends!("pool");
 }
 
 impl<P: SyncPolicy> fmt::Debug for PoolSource<'_, P> {

@@ -8,17 +8,16 @@
     reason = "implements the unsafe trait, and shares bytes that a lock guards"
 )]
 
-use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::ptr::NonNull;
 
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::classes::SizeClass;
+use super::front::{counts, vends};
 use super::state::PoolState;
+use crate::BlockSource;
 use crate::slab::{InlineBytes, Slab};
-use crate::{BlockSource, Census, SourceError, empty_block};
 
 /// A [`PoolSource`](crate::PoolSource) with `BYTES` bytes and room for `CLASSES` shapes inside: for a `static`.
 ///
@@ -107,40 +106,14 @@ impl<P: SyncPolicy, const BYTES: usize, const CLASSES: usize> StaticPoolSource<P
     }
 
     #[inline]
-    fn slab(&self) -> Slab<'_> {
+    fn section<T>(&self, step: impl FnOnce(&PoolState, &[SizeClass], &Slab<'_>) -> T) -> T {
         // SAFETY: the invariant.
-        unsafe { Slab::of_cell(&self.slab) }
+        let slab = unsafe { Slab::of_cell(&self.slab) };
+        self.state
+            .with(|state| step(&state.pool, &state.table, &slab))
     }
 
-    /// What the pool counts, in bytes: as for [`PoolSource`](crate::PoolSource#census).
-    #[must_use]
-    pub fn census(&self) -> Census {
-        self.state.with(|state| state.pool.census(&self.slab()))
-    }
-
-    /// Bytes that were carved, including those skipped to align a block.
-    #[must_use]
-    pub fn used(&self) -> usize {
-        self.state.with(|state| state.pool.used())
-    }
-
-    /// Shapes that have claimed a class.
-    #[must_use]
-    pub fn classes_used(&self) -> usize {
-        self.state.with(|state| state.pool.classes_used())
-    }
-
-    /// Releases that found the class table full: as many blocks are out of use for good.
-    #[must_use]
-    pub fn overflowed(&self) -> usize {
-        self.state.with(|state| state.pool.overflowed())
-    }
-
-    /// Releases that were refused, because no block of this pool can be there.
-    #[must_use]
-    pub fn foreign(&self) -> usize {
-        self.state.with(|state| state.pool.foreign())
-    }
+    counts!();
 }
 
 impl<P: SyncPolicy, const BYTES: usize, const CLASSES: usize> Default
@@ -158,33 +131,7 @@ where
 unsafe impl<P: SyncPolicy, const BYTES: usize, const CLASSES: usize> BlockSource
     for &StaticPoolSource<P, BYTES, CLASSES>
 {
-    #[inline]
-    fn try_alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if let Some(empty) = empty_block(layout) {
-            return Some(empty);
-        }
-        self.state
-            .with(|state| state.pool.take(&state.table, &self.slab(), layout))
-    }
-    #[inline]
-    unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
-        if layout.size() != 0 {
-            self.state.with(|state| {
-                // SAFETY: the caller's promise.
-                unsafe { state.pool.give(&state.table, &self.slab(), block, layout) };
-            });
-        }
-    }
-    fn refusal(&self, layout: Layout) -> SourceError {
-        self.state
-            .with(|state| state.pool.refusal(&self.slab(), layout))
-    }
-    fn census(&self) -> Census {
-        (**self).census()
-    }
-    fn name(&self) -> &'static str {
-        "static pool"
-    }
+    vends!("static pool");
 }
 
 impl<P: SyncPolicy, const BYTES: usize, const CLASSES: usize> fmt::Debug
