@@ -13,8 +13,8 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use wharf_backend::{
-    BackendRef, Erases, ForeignSegment, Header, HostBackend, MemBackend, NotHostAddressable, Place,
-    SegmentMut, TransferError,
+    BackendRef, Erases, ForeignSegment, Header, MemBackend, NotHostAddressable, Place,
+    ReadableBackend, SegmentMut, TransferError,
 };
 use wharf_sync::{Count, SyncPolicy};
 
@@ -68,6 +68,14 @@ impl<R: BackendRef> Segment<R> {
     #[must_use]
     pub fn holders(&self) -> u32 {
         self.header().count().get()
+    }
+
+    /// Whether both are handles to one segment.
+    #[must_use]
+    #[inline]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        // Headers have bytes, so that no two live ones are in one place.
+        self.header == other.header
     }
 
     /// Where it goes back to.
@@ -228,7 +236,7 @@ impl<R: BackendRef> Drop for Segment<R> {
 
 impl<R: BackendRef> Deref for Segment<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     type Target = [u8];
     #[inline]
@@ -236,7 +244,7 @@ where
         match self.place() {
             // SAFETY: invariants 1 and 2.
             Place::Host(base) => unsafe { core::slice::from_raw_parts(base.as_ptr(), self.len()) },
-            // SAFETY: the law of `HostBackend`.
+            // SAFETY: the law of `ReadableBackend`.
             Place::Device(_) => unsafe { core::hint::unreachable_unchecked() },
         }
     }
@@ -244,7 +252,7 @@ where
 
 impl<R: BackendRef> AsRef<[u8]> for Segment<R>
 where
-    R::Backend: HostBackend,
+    R::Backend: ReadableBackend,
 {
     fn as_ref(&self) -> &[u8] {
         self
