@@ -3,12 +3,10 @@
 
 use core::fmt;
 
-use wharf_backend::{
-    AllocError, BackendRef, Place, Returned, SegmentMut, TransferError, Uninit,
-};
+use wharf_backend::{AllocError, BackendRef, Place, Returned, SegmentMut, TransferError, Uninit};
 
-use crate::filling::fill_from;
 use crate::View;
+use crate::filling::fill_from;
 
 /// Bytes that go from one device to another at a time, by way of the stack.
 const BOUNCE: usize = 256;
@@ -98,7 +96,9 @@ fn piecewise<R: BackendRef, Q: BackendRef>(
             let read = |error| GatherError::Read { at, error };
             match segment.host_mut() {
                 Ok(bytes) => {
-                    let room = bytes.get_mut(at..).and_then(|room| room.get_mut(..link.len()));
+                    let room = bytes
+                        .get_mut(at..)
+                        .and_then(|room| room.get_mut(..link.len()));
                     link.read(0, room.unwrap_or_default()).map_err(read)?;
                 }
                 Err(_) => bounce(link, &mut segment, at)?,

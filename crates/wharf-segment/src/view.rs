@@ -231,9 +231,9 @@ impl<R: BackendRef> View<R> {
     pub fn place(&self) -> Place {
         match self.segment.place() {
             // Wraps at most behind the last byte of the address space, when no byte is left.
-            Place::Device(base) => {
-                Place::Device(DeviceAddress::new(base.get().wrapping_add(self.start as u64)))
-            }
+            Place::Device(base) => Place::Device(DeviceAddress::new(
+                base.get().wrapping_add(self.start as u64),
+            )),
             // From a slice, not the backend's own pointer: nobody may write through this one.
             Place::Host(base) => Place::Host(
                 self.host()

@@ -76,11 +76,7 @@ impl<R: BackendRef> ViewMut<R> {
     /// # Errors
     /// The segment is in device memory.
     pub fn host_mut(&mut self) -> Result<&mut [u8], NotHostAddressable> {
-        Ok(window_mut(
-            self.segment.host_mut()?,
-            self.start,
-            self.len,
-        ))
+        Ok(window_mut(self.segment.host_mut()?, self.start, self.len))
     }
 
     /// Copies `bytes` to `offset`, wherever that is.

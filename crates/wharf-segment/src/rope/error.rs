@@ -33,10 +33,9 @@ impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoom { links, refusal } => no_room(f, *links, *refusal),
-            Self::TooLong { len, added } => write!(
-                f,
-                "{added} bytes more than {len} are too many for one rope"
-            ),
+            Self::TooLong { len, added } => {
+                write!(f, "{added} bytes more than {len} are too many for one rope")
+            }
         }
     }
 }

@@ -20,7 +20,9 @@ where
     }
 
     /// The bytes, link by link.
-    pub fn chunks(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone + '_ {
+    pub fn chunks(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator + Clone + '_ {
         self.links().iter().map(|link| &**link)
     }
 }

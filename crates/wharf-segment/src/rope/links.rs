@@ -116,7 +116,12 @@ impl<T, S: BlockSource, const N: usize> Links<T, S, N> {
         self.spilled.truncate(len);
     }
 
-    pub(super) fn into_iter(self) -> (heapless::vec::IntoIter<T, N, usize>, wharf_source::ArrayIntoIter<T, S>) {
+    pub(super) fn into_iter(
+        self,
+    ) -> (
+        heapless::vec::IntoIter<T, N, usize>,
+        wharf_source::ArrayIntoIter<T, S>,
+    ) {
         (self.inline.into_iter(), self.spilled.into_iter())
     }
 }
