@@ -1,8 +1,13 @@
 //! Memory that many hold and nobody writes.
 //!
-//! A [`Segment`] is a frozen [`SegmentMut`](wharf_backend::SegmentMut): shared, read-only, counted. The last holder gives the
-//! memory back to its backend, on whatever thread or interrupt that happens; [`Segment::try_mut`]
-//! thaws it when nobody else holds it. A [`View`] is a window on one; slicing composes in constant time.
+//! | | is | made by |
+//! |---|---|---|
+//! | [`Segment`] | a frozen [`SegmentMut`](wharf_backend::SegmentMut): shared, read-only, counted | `From<SegmentMut>` |
+//! | [`View`] | a window on one | `From<Segment>`; slicing, which composes in constant time |
+//! | [`Rope`] | a chain of views, of one segment or of many, on the host and on devices | pushing views |
+//!
+//! The last holder gives the memory back to its backend, on whatever thread or interrupt that happens; `try_mut` thaws
+//! it when nobody else holds it.
 //!
 //! ```
 //! use wharf_backend::{BackendExt, MemBackend, StaticPool};
@@ -13,8 +18,8 @@
 //! let frame = Segment::from(pool.alloc(12)?.init_from(b"head|payload")?);
 //!
 //! let payload = View::from(frame.clone()).slice(5..)?;
-//! assert_eq!(&*payload, b"payload");
-//! assert_eq!(&*payload.slice(..3)?, b"pay");
+//! assert_eq!(payload, b"payload");
+//! assert_eq!(payload.slice(..3)?, b"pay");
 //!
 //! // Two hold it, so nobody may write.
 //! let frame = frame.try_mut().unwrap_err();
@@ -26,13 +31,69 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Features are passed down to `wharf-backend`; none is on by default.
+//! # A frame of parts
+//! A payload stays where it is, and a header of its own goes in front of it; both are sent in one vectored write. The pieces may
+//! be in two memories: their common type is what both erase to.
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```ignore")]
+//! use wharf_backend::{BackendExt, MemBackend, StaticPool};
+//! use wharf_segment::{Rope, View};
+//! use wharf_sync::Unsync;
+//!
+//! type Memory<'m> = &'m dyn MemBackend<Policy = Unsync>;
+//! let headers = StaticPool::<Unsync, 4, 8>::new();
+//! let bodies = StaticPool::<Unsync, 1500, 4>::new();
+//!
+//! // Received: an old header, and the payload that is to be forwarded.
+//! let received = View::from(bodies.alloc(12)?.init_from(b"old:payload.")?.erase::<Memory<'_>>());
+//!
+//! let mut frame = Rope::new(); // two links inline, and no memory for more
+//! frame.push(received.slice(4..11)?).map_err(|refused| refused.error.to_string())?;
+//! let header = headers.alloc(4)?.init_from(b"new:")?.erase::<Memory<'_>>();
+//! frame.push_front(header).map_err(|refused| refused.error.to_string())?;
+//! drop(received);
+//!
+//! let mut wire = Vec::new(); // or a socket
+//! frame.cursor().write_to(&mut wire)?;
+//! assert_eq!(wire, b"new:payload");
+//!
+//! // Seven bytes and four show, of sixteen that the frame keeps.
+//! assert_eq!((frame.pinned().shown, frame.pinned().kept), (11, 16));
+//! drop(frame);
+//! assert_eq!((headers.census().in_use, bodies.census().in_use), (0, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What arrives in pieces is parsed across them by a [`Cursor`], and what a small part of it keeps alive is let go by
+//! [`View::compact_into`] and [`Rope::gather`].
+//!
+//! # Features
+//! All are passed down to `wharf-backend`, and none is on by default. `std` adds vectored writes and `std::io::Read` to the
+//! cursor; `defmt` formats errors and counts.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
+#[cfg(feature = "std")]
+extern crate std;
+
+mod bounds;
+mod chunks;
+mod compare;
+mod filling;
+mod gather;
+mod pinned;
+mod rope;
 mod segment;
 mod view;
+mod view_mut;
 
+pub use bounds::OutOfBounds;
+pub use chunks::{Chunks, JoinError};
+pub use gather::GatherError;
+pub use pinned::Pinned;
+pub use rope::{Cursor, PushError, ReadError, Rope, RopeIntoIter, SliceError};
 pub use segment::Segment;
-pub use view::{OutOfBounds, View};
+pub use view::View;
+pub use view_mut::ViewMut;

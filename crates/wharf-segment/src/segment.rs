@@ -115,6 +115,14 @@ impl<R: BackendRef> Segment<R> {
         self.header().count().get()
     }
 
+    /// Whether both are handles to one segment.
+    #[must_use]
+    #[inline]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        // Headers have bytes, so that no two live ones are in one place.
+        self.header == other.header
+    }
+
     /// Where it goes back to.
     #[must_use]
     #[inline]

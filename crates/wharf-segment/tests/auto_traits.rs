@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use wharf_backend::{Heap, MemBackend, PoolBackend, StaticPool};
-use wharf_segment::{Segment, View};
+use wharf_segment::{Cursor, Rope, Segment, View, ViewMut};
+use wharf_source::{BumpSource, HeapSource, NullSource, StaticPoolSource};
 use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
 
 const fn send<T: ?Sized + Send>() {}
@@ -54,7 +55,23 @@ where
     sync::<View<&Pool<P>>>();
     send::<View<Arc<ErasedBoth<P>>>>();
     sync::<View<Arc<ErasedBoth<P>>>>();
+    send::<ViewMut<&Pool<P>>>();
+    sync::<ViewMut<Arc<ErasedBoth<P>>>>();
+    send::<Rope<&Pool<P>>>();
+    sync::<Rope<&Pool<P>>>();
+    send::<Rope<&ErasedSync<P>, HeapSource, 8>>();
+    sync::<Rope<Arc<ErasedBoth<P>>, NullSource, 0>>();
+    send::<Cursor<'_, &Pool<P>>>();
+    sync::<Cursor<'_, Arc<ErasedBoth<P>>>>();
 }
+
+/// A rope goes where its links and its source go.
+const _: () = {
+    send::<Rope<&Pool<Critical>, &StaticPoolSource<Critical, 64, 1>>>();
+    sync::<Rope<&Pool<Critical>, &StaticPoolSource<Critical, 64, 1>>>();
+};
+not!(Send: Rope<&'static Pool<Critical>, &'static StaticPoolSource<Unsync, 64, 1>>);
+not!(Sync: Rope<&'static Pool<Critical>, &'static BumpSource<'static>>);
 
 const _: () = {
     shared::<Critical>();
@@ -74,6 +91,10 @@ not!(Send:
     Segment<Heap<Unsync>>,
     View<&'static Pool<Unsync>>,
     View<Arc<ErasedBoth<Unsync>>>,
+    Rope<&'static Pool<Unsync>>,
+    Rope<&'static ErasedSync<Unsync>, HeapSource>,
+    Rope<Arc<ErasedBoth<Unsync>>>,
+    Cursor<'static, &'static Pool<Unsync>>,
 );
 not!(Sync:
     Segment<&'static Pool<Unsync>>,
@@ -86,6 +107,10 @@ not!(Sync:
     Segment<Heap<Unsync>>,
     View<&'static Pool<Unsync>>,
     View<Arc<ErasedBoth<Unsync>>>,
+    Rope<&'static Pool<Unsync>>,
+    Rope<&'static ErasedSync<Unsync>, HeapSource>,
+    Rope<Arc<ErasedBoth<Unsync>>>,
+    Cursor<'static, &'static Pool<Unsync>>,
 );
 
 // Erased without a word about threads, a backend is taken for one that must not cross.
@@ -94,6 +119,8 @@ not!(Send:
     Segment<Arc<Erased<Blocking>>>,
     Segment<Arc<ErasedSync<Blocking>>>,
     View<&'static Erased<Blocking>>,
+    ViewMut<&'static Erased<Blocking>>,
+    Rope<&'static Erased<Blocking>>,
 );
 not!(Sync: Segment<&'static Erased<Blocking>>, Segment<Arc<ErasedSync<Blocking>>>);
 
