@@ -1,7 +1,6 @@
 //! A pool over a slab and a control block that somebody lends.
 //!
-//! Invariant: the pool holds both exclusively for `'s`, and its [`Slots`] describe what the
-//! constructor has measured.
+//! Invariant: the pool holds both exclusively for `'s`, and its fields are what the constructor has measured.
 #![allow(
     unsafe_code,
     reason = "implements the unsafe traits over the pool's core"
@@ -192,7 +191,7 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
         #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
         let count = count as u32;
         Ok(Self {
-            free: Lock::new(FreeList::INIT),
+            free: Lock::new(FreeList::fresh()),
             headers: NonNull::from(control).cast(),
             // SAFETY: a slot fits after `lost` bytes, so the offset is within the slab.
             base: unsafe { base.add(lost) },
@@ -209,17 +208,35 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
     pub const fn slots(&self) -> u32 {
         self.count
     }
+}
+
+// SAFETY: the constructor established the invariants, over memory borrowed exclusively.
+unsafe impl<P: SyncPolicy> Slots for PoolBackend<'_, P> {
+    type Policy = P;
 
     #[inline]
-    fn core(&self) -> Slots<'_, P> {
-        Slots {
-            free: &self.free,
-            headers: self.headers,
-            base: self.base,
-            count: self.count,
-            payload: self.payload,
-            stride: self.stride,
-        }
+    fn free(&self) -> &P::Lock<FreeList> {
+        &self.free
+    }
+    #[inline]
+    fn headers(&self) -> NonNull<Header<P>> {
+        self.headers
+    }
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    #[inline]
+    fn count(&self) -> usize {
+        self.count as usize
+    }
+    #[inline]
+    fn payload(&self) -> usize {
+        self.payload
+    }
+    #[inline]
+    fn stride(&self) -> usize {
+        self.stride
     }
 }
 
@@ -229,7 +246,7 @@ impl<P: SyncPolicy> fmt::Debug for PoolBackend<'_, P> {
             .field("policy", &P::NAME)
             .field("payload", &self.payload)
             .field("align", &self.align)
-            .field("census", &self.census())
+            .field("census", &MemBackend::census(self))
             .finish()
     }
 }
@@ -240,23 +257,23 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
 
     #[inline]
     fn vend(&self, size: usize, _: AllocHint) -> Option<NonNull<Header<P>>> {
-        self.core().vend(size)
+        Slots::vend(self, size)
     }
     fn refusal(&self, size: usize, _: AllocHint) -> AllocError {
-        self.core().refusal(size)
+        Slots::refusal(self, size)
     }
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
         // SAFETY: as the caller promises.
-        unsafe { self.core().reclaim(header) }
+        unsafe { Slots::reclaim(self, header) }
     }
     #[inline]
     unsafe fn place(&self, header: NonNull<Header<P>>) -> Place {
         // SAFETY: as the caller promises.
-        Place::Host(unsafe { self.core().payload(header) })
+        Place::Host(unsafe { self.bytes(header) })
     }
     fn may_own(&self, header: NonNull<Header<P>>) -> bool {
-        self.core().owns(header)
+        self.owns(header)
     }
     fn caps(&self) -> Caps {
         super::caps::<P>()
@@ -268,7 +285,7 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
         self.payload
     }
     fn census(&self) -> Census {
-        self.core().census()
+        Slots::census(self)
     }
     fn name(&self) -> &'static str {
         "pool"
