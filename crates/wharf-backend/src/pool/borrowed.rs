@@ -111,6 +111,54 @@ impl fmt::Display for PoolError {
 
 impl core::error::Error for PoolError {}
 
+/// How a slab falls into slots.
+pub(super) struct Carving {
+    /// Bytes at its start that are skipped; no more than there are.
+    pub(super) lost: usize,
+    /// At least one, and `lost + count * stride` is no more than the slab has.
+    pub(super) count: u32,
+    /// Not zero, and a whole number of alignments.
+    pub(super) stride: usize,
+}
+
+impl Carving {
+    #[inline]
+    pub(super) fn of(
+        slab: &[MaybeUninit<u8>],
+        control: usize,
+        payload: usize,
+        align: usize,
+    ) -> Result<Self, PoolError> {
+        if !align.is_power_of_two() {
+            return Err(PoolError::Alignment { align });
+        }
+        // At least one alignment per slot: with a stride of zero all slots would be one.
+        let stride = payload
+            .max(1)
+            .checked_next_multiple_of(align)
+            .ok_or(PoolError::StrideOverflow { payload, align })?;
+        // Never more than there are, so that an error does not report more lost than lent.
+        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
+        let fitting = (slab.len() - lost) / stride;
+        let count = fitting.min(control).min(u32::MAX as usize - 1);
+        if count == 0 {
+            return Err(PoolError::NoSlot {
+                slab: slab.len(),
+                lost,
+                stride,
+                control,
+            });
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
+        let count = count as u32;
+        Ok(Self {
+            lost,
+            count,
+            stride,
+        })
+    }
+}
+
 /// Fixed slots over a slab given to it.
 ///
 /// ```
@@ -167,29 +215,12 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
         payload: usize,
         align: usize,
     ) -> Result<Self, PoolError> {
-        if !align.is_power_of_two() {
-            return Err(PoolError::Alignment { align });
-        }
-        // At least one alignment per slot: with a stride of zero all slots would be one.
-        let stride = payload
-            .max(1)
-            .checked_next_multiple_of(align)
-            .ok_or(PoolError::StrideOverflow { payload, align })?;
-        // Never more than there are, so that an error does not report more lost than lent.
-        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
-        let fitting = (slab.len() - lost) / stride;
-        let count = fitting.min(control.len()).min(u32::MAX as usize - 1);
-        if count == 0 {
-            return Err(PoolError::NoSlot {
-                slab: slab.len(),
-                lost,
-                stride,
-                control: control.len(),
-            });
-        }
+        let Carving {
+            lost,
+            count,
+            stride,
+        } = Carving::of(slab, control.len(), payload, align)?;
         let base = NonNull::from(slab).cast::<u8>();
-        #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
-        let count = count as u32;
         Ok(Self {
             free: Lock::new(FreeList::fresh()),
             headers: NonNull::from(control).cast(),

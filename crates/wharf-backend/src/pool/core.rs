@@ -86,24 +86,9 @@ pub(super) unsafe trait Slots {
         Some(header)
     }
 
-    /// Why `size` was just refused. It takes no lock: a pool is exhausted when all of it is in use, and what has come back
-    /// since is no part of the answer.
     #[cold]
     fn refusal(&self, size: usize) -> AllocError {
-        if size > self.payload() {
-            return AllocError::TooLarge {
-                requested: size,
-                max: self.payload(),
-            };
-        }
-        // No wrap: the slots lie in one slab (invariant 2). So without the saturating products of a
-        // census, which cost a small core a multiplication in 64 bits.
-        let capacity = self.count() * self.stride();
-        AllocError::Exhausted {
-            requested: size,
-            in_use: capacity,
-            capacity,
-        }
+        refusal(size, self.payload(), || self.count() * self.stride())
     }
 
     /// # Safety
@@ -168,6 +153,27 @@ pub(super) unsafe trait Slots {
             largest_refused: free.largest_refused(),
             ..Census::NOTHING
         })
+    }
+}
+
+/// Why a pool just refused `size`. It takes no lock: a pool is exhausted when all of it is in use, and what has come back
+/// since is no part of the answer.
+///
+/// `capacity` is the product of slots and stride, which does not wrap: the slots lie in one slab (invariant 2). So without the
+/// saturating products of a census, which cost a small core a multiplication in 64 bits.
+#[inline]
+pub(super) fn refusal(size: usize, payload: usize, capacity: impl FnOnce() -> usize) -> AllocError {
+    if size > payload {
+        return AllocError::TooLarge {
+            requested: size,
+            max: payload,
+        };
+    }
+    let capacity = capacity();
+    AllocError::Exhausted {
+        requested: size,
+        in_use: capacity,
+        capacity,
     }
 }
 

@@ -21,6 +21,9 @@ pub struct FreeList {
     largest_refused: Cell<usize>,
 }
 
+/// A top that stands for nothing, as every number below the size of a header does.
+const NOTHING: usize = 1;
+
 impl ConstInit for FreeList {
     const INIT: Self = Self {
         top: Cell::new(0),
@@ -37,8 +40,16 @@ impl FreeList {
     #[inline]
     pub(super) const fn fresh() -> Self {
         Self {
-            top: Cell::new(1),
+            top: Cell::new(NOTHING),
             ..Self::INIT
+        }
+    }
+
+    /// A fresh list whose first header is at `start`.
+    pub(super) const fn starting_at(start: usize) -> Self {
+        Self {
+            carved: Cell::new(start),
+            ..Self::fresh()
         }
     }
 
@@ -68,10 +79,27 @@ impl FreeList {
     /// Recycles `header`; the caller leaves the returned link in it.
     #[inline]
     pub(super) fn put(&self, header: usize, size: usize) -> usize {
-        let link = self.top.get();
-        self.top.set(header + size);
         self.in_use.set(self.in_use.get() - 1);
-        link
+        self.top.replace(header + size)
+    }
+
+    /// [`put`](Self::put) into a list that keeps slots for another one: what is counted as in use are the slots in it.
+    pub(super) fn give_back(&self, header: usize, size: usize) -> usize {
+        self.in_use.set(self.in_use.get() + 1);
+        self.top.replace(header + size)
+    }
+
+    /// Whether the next header, of `size` bytes, is a recycled one.
+    #[inline]
+    pub(super) const fn has_recycled(&self, size: usize) -> bool {
+        self.top.get() >= size
+    }
+
+    /// Recycles all that [`give_back`](Self::give_back) has left in `kept`. For a list that has nothing recycled itself.
+    #[inline]
+    pub(super) fn adopt(&self, kept: &Self) {
+        self.top.set(kept.top.replace(NOTHING));
+        self.in_use.set(self.in_use.get() - kept.in_use.replace(0));
     }
 
     /// Counts a refusal of `size` bytes.
