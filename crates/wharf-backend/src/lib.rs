@@ -30,6 +30,7 @@
 //! | backend | memory | for |
 //! |---|---|---|
 //! | [`StaticPool`], [`PoolBackend`] | fixed slots of a slab | bounded, constant time |
+//! | [`ShardedPool`] | the same, in shards | threads or cores that allocate at the same time |
 //! | `Heap` (feature `alloc`) | an allocation per segment | hosts |
 //! | [`SourceBackend`] | a block of any block source per segment | segments of mixed sizes without a heap |
 //! | [`BorrowedBackend`] | bytes, device addresses or registers that somebody lends | one segment, no allocation |
@@ -90,7 +91,7 @@ pub use heap::{Heap, HeapBackend};
 pub use in_flight::InFlight;
 pub use owner::OwnerBackend;
 pub use place::{DeviceAddress, IoDirection, MemSpace, Place};
-pub use pool::{FreeList, PoolBackend, PoolError, SlotControl, StaticPool};
+pub use pool::{FreeList, PoolBackend, PoolError, ShardedPool, SlotControl, StaticPool};
 pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};

@@ -5,15 +5,15 @@
 )]
 
 #[cfg(target_has_atomic = "32")]
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU32, Ordering};
 // Cores without compare-and-swap. Which critical section makes the operation atomic is the choice of
 // whoever links the image; "one core, so mask interrupts" would be a guess (RP2040 has two).
 #[cfg(not(target_has_atomic = "32"))]
-use portable_atomic::{AtomicU32, Ordering, fence};
+use portable_atomic::{AtomicU32, Ordering};
 
 use crate::{ConstInit, Count, Word};
 
-/// The counter and the word over the `AtomicU32`, `Ordering` and `fence` in scope. One text for the shipped
+/// The counter and the word over the `AtomicU32` and `Ordering` in scope. One text for the shipped
 /// atomics and for loom's: what is model-checked is what is shipped.
 macro_rules! over_atomics {
     ($(#[$about_count:meta])* $count:ident, $(#[$about_word:meta])* $word:ident) => {
@@ -45,13 +45,12 @@ macro_rules! over_atomics {
                     return true;
                 }
                 // Release: what this holder did to the memory happens before whoever frees it.
-                let before = self.0.fetch_sub(1, Ordering::Release);
-                // One test on the way that is nearly always taken: the last holder and the saturated half are
-                // both outside of this range.
-                if (2..Self::LIMIT).contains(&before) {
+                // One test on the way that is nearly always taken, of what the subtraction has found anyway: as signed
+                // numbers, one and the saturated half are all that is not above one.
+                if self.0.fetch_sub(1, Ordering::Release).cast_signed() > 1 {
                     return false;
                 }
-                self.was_last(before)
+                self.was_last()
             }
 
             #[inline]
@@ -71,16 +70,17 @@ macro_rules! over_atomics {
             /// under way on other cores can never carry it out of the saturated half.
             const PARKED: u32 = Self::LIMIT + (Self::LIMIT >> 1);
 
+            /// Whether a decrement that found one, or the saturated half, has found one. It looks again instead of
+            /// being told, so that what it found need not be kept: after the last holder the count is zero for good,
+            /// and a saturated one never comes near.
             #[cold]
-            fn was_last(&self, before: u32) -> bool {
-                if before == 1 {
-                    // Acquire: the other half of the pair.
-                    fence(Ordering::Acquire);
+            fn was_last(&self) -> bool {
+                // Acquire: the other half of the pair. What is read was left by the decrement above, which
+                // continues what the holders before it have released.
+                if self.0.load(Ordering::Acquire) == 0 {
                     return true;
                 }
-                if before >= Self::LIMIT {
-                    self.park();
-                }
+                self.park();
                 false
             }
 

@@ -9,7 +9,7 @@ use core::task::Waker;
 use core::time::Duration;
 use std::boxed::Box;
 
-use ::loom::sync::atomic::{AtomicU32, Ordering, fence};
+use ::loom::sync::atomic::{AtomicU32, Ordering};
 use ::loom::sync::{Condvar, Mutex};
 
 use crate::blocking::unpoisoned;

@@ -77,7 +77,8 @@ pub unsafe trait Lock<T> {
     fn new(value: T) -> Self;
 
     /// Runs `section` alone. Keep it to a bounded handful of instructions: under `Critical` no
-    /// interrupt is served meanwhile. It must not wait, wake or call code that is not yours.
+    /// interrupt is served meanwhile. It must not wait, wake or call code that is not yours. It may enter another lock, if all
+    /// who do so enter them in the same order: locks of one policy must not all be one that cannot be entered again.
     fn with<R>(&self, section: impl FnOnce(&T) -> R) -> R;
 
     /// The value, without a section: `&mut` proves that nobody else is there.

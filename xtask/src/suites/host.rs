@@ -6,11 +6,12 @@ use crate::suites::{compile_fail, conformance, libtest};
 use crate::workspace::{Package, Workspace};
 
 /// Integration tests that have suites of their own: package and test.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     compile_fail::TEST,
     conformance::TESTS[0],
     conformance::TESTS[1],
     conformance::TESTS[2],
+    conformance::TESTS[3],
 ];
 
 pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {

@@ -1,7 +1,6 @@
 //! A pool over a slab and a control block that somebody lends.
 //!
-//! Invariant: the pool holds both exclusively for `'s`, and its [`Slots`] describe what the
-//! constructor has measured.
+//! Invariant: the pool holds both exclusively for `'s`, and its fields are what the constructor has measured.
 #![allow(
     unsafe_code,
     reason = "implements the unsafe traits over the pool's core"
@@ -112,6 +111,54 @@ impl fmt::Display for PoolError {
 
 impl core::error::Error for PoolError {}
 
+/// How a slab falls into slots.
+pub(super) struct Carving {
+    /// Bytes at its start that are skipped; no more than there are.
+    pub(super) lost: usize,
+    /// At least one, and `lost + count * stride` is no more than the slab has.
+    pub(super) count: u32,
+    /// Not zero, and a whole number of alignments.
+    pub(super) stride: usize,
+}
+
+impl Carving {
+    #[inline]
+    pub(super) fn of(
+        slab: &[MaybeUninit<u8>],
+        control: usize,
+        payload: usize,
+        align: usize,
+    ) -> Result<Self, PoolError> {
+        if !align.is_power_of_two() {
+            return Err(PoolError::Alignment { align });
+        }
+        // At least one alignment per slot: with a stride of zero all slots would be one.
+        let stride = payload
+            .max(1)
+            .checked_next_multiple_of(align)
+            .ok_or(PoolError::StrideOverflow { payload, align })?;
+        // Never more than there are, so that an error does not report more lost than lent.
+        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
+        let fitting = (slab.len() - lost) / stride;
+        let count = fitting.min(control).min(u32::MAX as usize - 1);
+        if count == 0 {
+            return Err(PoolError::NoSlot {
+                slab: slab.len(),
+                lost,
+                stride,
+                control,
+            });
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
+        let count = count as u32;
+        Ok(Self {
+            lost,
+            count,
+            stride,
+        })
+    }
+}
+
 /// Fixed slots over a slab given to it.
 ///
 /// ```
@@ -168,31 +215,14 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
         payload: usize,
         align: usize,
     ) -> Result<Self, PoolError> {
-        if !align.is_power_of_two() {
-            return Err(PoolError::Alignment { align });
-        }
-        // At least one alignment per slot: with a stride of zero all slots would be one.
-        let stride = payload
-            .max(1)
-            .checked_next_multiple_of(align)
-            .ok_or(PoolError::StrideOverflow { payload, align })?;
-        // Never more than there are, so that an error does not report more lost than lent.
-        let lost = (slab.as_ptr().addr().wrapping_neg() & (align - 1)).min(slab.len());
-        let fitting = (slab.len() - lost) / stride;
-        let count = fitting.min(control.len()).min(u32::MAX as usize - 1);
-        if count == 0 {
-            return Err(PoolError::NoSlot {
-                slab: slab.len(),
-                lost,
-                stride,
-                control: control.len(),
-            });
-        }
+        let Carving {
+            lost,
+            count,
+            stride,
+        } = Carving::of(slab, control.len(), payload, align)?;
         let base = NonNull::from(slab).cast::<u8>();
-        #[expect(clippy::cast_possible_truncation, reason = "limited just above")]
-        let count = count as u32;
         Ok(Self {
-            free: Lock::new(FreeList::INIT),
+            free: Lock::new(FreeList::fresh()),
             headers: NonNull::from(control).cast(),
             // SAFETY: a slot fits after `lost` bytes, so the offset is within the slab.
             base: unsafe { base.add(lost) },
@@ -209,17 +239,35 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
     pub const fn slots(&self) -> u32 {
         self.count
     }
+}
+
+// SAFETY: the constructor established the invariants, over memory borrowed exclusively.
+unsafe impl<P: SyncPolicy> Slots for PoolBackend<'_, P> {
+    type Policy = P;
 
     #[inline]
-    fn core(&self) -> Slots<'_, P> {
-        Slots {
-            free: &self.free,
-            headers: self.headers,
-            base: self.base,
-            count: self.count,
-            payload: self.payload,
-            stride: self.stride,
-        }
+    fn free(&self) -> &P::Lock<FreeList> {
+        &self.free
+    }
+    #[inline]
+    fn headers(&self) -> NonNull<Header<P>> {
+        self.headers
+    }
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+    #[inline]
+    fn count(&self) -> usize {
+        self.count as usize
+    }
+    #[inline]
+    fn payload(&self) -> usize {
+        self.payload
+    }
+    #[inline]
+    fn stride(&self) -> usize {
+        self.stride
     }
 }
 
@@ -229,7 +277,7 @@ impl<P: SyncPolicy> fmt::Debug for PoolBackend<'_, P> {
             .field("policy", &P::NAME)
             .field("payload", &self.payload)
             .field("align", &self.align)
-            .field("census", &self.census())
+            .field("census", &MemBackend::census(self))
             .finish()
     }
 }
@@ -240,23 +288,23 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
 
     #[inline]
     fn vend(&self, size: usize, _: AllocHint) -> Option<NonNull<Header<P>>> {
-        self.core().vend(size)
+        Slots::vend(self, size)
     }
     fn refusal(&self, size: usize, _: AllocHint) -> AllocError {
-        self.core().refusal(size)
+        Slots::refusal(self, size)
     }
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
         // SAFETY: as the caller promises.
-        unsafe { self.core().reclaim(header) }
+        unsafe { Slots::reclaim(self, header) }
     }
     #[inline]
     unsafe fn place(&self, header: NonNull<Header<P>>) -> Place {
         // SAFETY: as the caller promises.
-        Place::Host(unsafe { self.core().payload(header) })
+        Place::Host(unsafe { self.bytes(header) })
     }
     fn may_own(&self, header: NonNull<Header<P>>) -> bool {
-        self.core().owns(header)
+        self.owns(header)
     }
     fn caps(&self) -> Caps {
         super::caps::<P>()
@@ -268,7 +316,7 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
         self.payload
     }
     fn census(&self) -> Census {
-        self.core().census()
+        Slots::census(self)
     }
     fn name(&self) -> &'static str {
         "pool"

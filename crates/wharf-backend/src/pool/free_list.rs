@@ -7,10 +7,11 @@ use wharf_sync::ConstInit;
 /// The part of a pool that its lock guards. Opaque; public because the bounds of a `const` pool name it.
 ///
 /// A slot is named by the byte offset of its header among the headers, so that neither direction needs a shift.
-/// All zero bytes when nothing was vended yet.
+/// As a constant it is all zero bytes.
 #[derive(Debug)]
 pub struct FreeList {
-    /// The end of the most recently recycled slot's header; zero: none. The link to the next is in that header.
+    /// The end of the most recently recycled slot's header; less than a header: none. The link to the next is in
+    /// that header.
     top: Cell<usize>,
     /// Where the headers end that were carved so far. Also the most that were ever in use, because a
     /// fresh one is taken only when nothing is left to recycle.
@@ -19,6 +20,9 @@ pub struct FreeList {
     refused: Cell<usize>,
     largest_refused: Cell<usize>,
 }
+
+/// A top that stands for nothing, as every number below the size of a header does.
+const NOTHING: usize = 1;
 
 impl ConstInit for FreeList {
     const INIT: Self = Self {
@@ -31,6 +35,24 @@ impl ConstInit for FreeList {
 }
 
 impl FreeList {
+    /// The same list as [`INIT`](ConstInit::INIT), for writing it at run time. It is not five equal words, for which the compiler
+    /// would call the runtime's memory clearing: 158 bytes on a Cortex-M0 that a program may have no other use for.
+    #[inline]
+    pub(super) const fn fresh() -> Self {
+        Self {
+            top: Cell::new(NOTHING),
+            ..Self::INIT
+        }
+    }
+
+    /// A fresh list whose first header is at `start`.
+    pub(super) const fn starting_at(start: usize) -> Self {
+        Self {
+            carved: Cell::new(start),
+            ..Self::fresh()
+        }
+    }
+
     /// The next header, of `end` bytes of headers of `size` bytes each; `link` reads what [`put`](Self::put) left in a recycled one.
     #[inline]
     pub(super) fn take(
@@ -57,19 +79,39 @@ impl FreeList {
     /// Recycles `header`; the caller leaves the returned link in it.
     #[inline]
     pub(super) fn put(&self, header: usize, size: usize) -> usize {
-        let link = self.top.get();
-        self.top.set(header + size);
         self.in_use.set(self.in_use.get() - 1);
-        link
+        self.top.replace(header + size)
     }
 
-    /// Counts a refusal of `size` bytes. Out of line: two ways lead here, both rare.
+    /// [`put`](Self::put) into a list that keeps slots for another one: what is counted as in use are the slots in it.
+    pub(super) fn give_back(&self, header: usize, size: usize) -> usize {
+        self.in_use.set(self.in_use.get() + 1);
+        self.top.replace(header + size)
+    }
+
+    /// Whether the next header, of `size` bytes, is a recycled one.
+    #[inline]
+    pub(super) const fn has_recycled(&self, size: usize) -> bool {
+        self.top.get() >= size
+    }
+
+    /// Recycles all that [`give_back`](Self::give_back) has left in `kept`. For a list that has nothing recycled itself.
+    #[inline]
+    pub(super) fn adopt(&self, kept: &Self) {
+        self.top.set(kept.top.replace(NOTHING));
+        self.in_use.set(self.in_use.get() - kept.in_use.replace(0));
+    }
+
+    /// Counts a refusal of `size` bytes.
     #[cold]
-    #[inline(never)]
     pub(super) fn refuse(&self, size: usize) {
-        self.refused.set(self.refused.get().saturating_add(1));
-        self.largest_refused
-            .set(self.largest_refused.get().max(size));
+        // Stores on a branch instead of `saturating_add` and `max`: the same counts, in fewer instructions.
+        if let Some(refused) = self.refused.get().checked_add(1) {
+            self.refused.set(refused);
+        }
+        if size > self.largest_refused.get() {
+            self.largest_refused.set(size);
+        }
     }
 
     /// In bytes of headers.

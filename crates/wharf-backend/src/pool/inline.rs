@@ -1,6 +1,6 @@
 //! A pool with its slab and its control block inside: one `static`, no start-up code.
 //!
-//! Invariant: `headers` and `slab` are touched only through the pointers of [`StaticPool::core`].
+//! Invariant: `headers` and `slab` are touched only through the pointers that [`Slots`] hands out.
 #![allow(
     unsafe_code,
     reason = "implements the unsafe traits over the pool's core"
@@ -114,7 +114,7 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment>
     pub fn fresh() -> Self {
         const { assert!(Self::COUNT > 0) };
         Self {
-            free: Lock::new(FreeList::INIT),
+            free: Lock::new(FreeList::fresh()),
             headers: UnsafeCell::new(core::array::from_fn(|_| SlotControl::new())),
             slab: UnsafeCell::new(
                 [const {
@@ -129,26 +129,47 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment>
 
     /// Whether `header` is one of its own, live or not.
     pub(crate) fn is_slot(&self, header: NonNull<Header<P>>) -> bool {
-        self.core().is_header(header)
+        self.is_header(header)
     }
 
     /// Every live segment. For whoever knows that none comes or goes meanwhile.
     pub(crate) fn each_live(&self, visit: impl FnMut(NonNull<Header<P>>)) {
-        self.core().each_live(visit);
+        Slots::each_live(self, visit);
     }
+}
+
+// SAFETY: `SLOTS` headers, and `SLOTS` payloads `STRIDE` apart, in cells of the pool's own. Handles borrow the pool, so
+// it does not move under them.
+unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> Slots
+    for StaticPool<P, PAYLOAD, SLOTS, A>
+{
+    type Policy = P;
 
     #[inline]
-    fn core(&self) -> Slots<'_, P> {
-        Slots {
-            free: &self.free,
-            // SAFETY: the pointer of a cell is never null. (`SlotControl` is a header.)
-            headers: unsafe { NonNull::new_unchecked(self.headers.get()) }.cast(),
-            // SAFETY: as above.
-            base: unsafe { NonNull::new_unchecked(self.slab.get()) }.cast(),
-            count: Self::COUNT,
-            payload: PAYLOAD,
-            stride: Self::STRIDE,
-        }
+    fn free(&self) -> &P::Lock<FreeList> {
+        &self.free
+    }
+    #[inline]
+    fn headers(&self) -> NonNull<Header<P>> {
+        // SAFETY: the pointer of a cell is never null. (`SlotControl` is a header.)
+        unsafe { NonNull::new_unchecked(self.headers.get()) }.cast()
+    }
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        // SAFETY: as above.
+        unsafe { NonNull::new_unchecked(self.slab.get()) }.cast()
+    }
+    #[inline]
+    fn count(&self) -> usize {
+        Self::COUNT as usize
+    }
+    #[inline]
+    fn payload(&self) -> usize {
+        PAYLOAD
+    }
+    #[inline]
+    fn stride(&self) -> usize {
+        Self::STRIDE
     }
 }
 
@@ -168,13 +189,12 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> fmt:
             .field("policy", &P::NAME)
             .field("payload", &PAYLOAD)
             .field("align", &A::BYTES)
-            .field("census", &self.census())
+            .field("census", &MemBackend::census(self))
             .finish()
     }
 }
 
-// SAFETY: the invariants of `Slots` hold by construction: `SLOTS` headers, and `SLOTS` payloads
-// `STRIDE` apart, in cells of the pool's own. Handles borrow the pool, so it does not move under them.
+// SAFETY: the invariants of `Slots`.
 unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> MemBackend
     for StaticPool<P, PAYLOAD, SLOTS, A>
 {
@@ -182,23 +202,23 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
 
     #[inline]
     fn vend(&self, size: usize, _: AllocHint) -> Option<NonNull<Header<P>>> {
-        self.core().vend(size)
+        Slots::vend(self, size)
     }
     fn refusal(&self, size: usize, _: AllocHint) -> AllocError {
-        self.core().refusal(size)
+        Slots::refusal(self, size)
     }
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
         // SAFETY: as the caller promises.
-        unsafe { self.core().reclaim(header) }
+        unsafe { Slots::reclaim(self, header) }
     }
     #[inline]
     unsafe fn place(&self, header: NonNull<Header<P>>) -> Place {
         // SAFETY: as the caller promises.
-        Place::Host(unsafe { self.core().payload(header) })
+        Place::Host(unsafe { self.bytes(header) })
     }
     fn may_own(&self, header: NonNull<Header<P>>) -> bool {
-        self.core().owns(header)
+        self.owns(header)
     }
     fn caps(&self) -> Caps {
         super::caps::<P>()
@@ -210,7 +230,7 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
         PAYLOAD
     }
     fn census(&self) -> Census {
-        self.core().census()
+        Slots::census(self)
     }
     fn name(&self) -> &'static str {
         "pool"

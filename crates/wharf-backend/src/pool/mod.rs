@@ -13,10 +13,12 @@ mod borrowed;
 mod core;
 mod free_list;
 mod inline;
+mod sharded;
 
 pub use borrowed::{PoolBackend, PoolError, SlotControl};
 pub use free_list::FreeList;
 pub use inline::StaticPool;
+pub use sharded::ShardedPool;
 
 /// What every pool is. Whether it may be used in an interrupt is the policy's fact: see [`wharf_sync::IsrSafe`].
 const fn caps<P: wharf_sync::SyncPolicy>() -> crate::Caps {

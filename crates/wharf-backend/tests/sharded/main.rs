@@ -1,0 +1,7 @@
+//! The pool in shards: values, a model, and threads.
+#![cfg(all(feature = "std", feature = "critical-section"))]
+
+mod model;
+mod posted;
+mod threads;
+mod values;
