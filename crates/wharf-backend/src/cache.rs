@@ -1,7 +1,7 @@
 //! Cache maintenance for memory that the CPU sees through a cache and the device does not.
 //!
 //! Invariant of a [`Maintained`]: the inner backend's granule is a multiple of the hook's line. So a line of a segment holds
-//! nothing but that segment's bytes and padding.
+//! nothing but that segment's bytes, and others that the CPU leaves alone while the segment lives (padding, canaries).
 #![allow(
     unsafe_code,
     reason = "implements the unsafe traits by handing on, and calls the hooks"

@@ -450,3 +450,40 @@ fn a_counted_share_keeps_its_promise_and_its_quota() {
     drop(stored.0);
     assert!(weak.upgrade().is_none(), "and the last one lets it go");
 }
+
+/// Does not build if one of the types has the trait: then two impls fit, and `_` is ambiguous.
+macro_rules! not {
+    ($marker:ident: $($ty:ty),* $(,)?) => {$(
+        const _: fn() = || {
+            trait Ambiguous<A> { fn found() {} }
+            struct HasIt;
+            impl<T: ?Sized> Ambiguous<()> for T {}
+            impl<T: ?Sized + $marker> Ambiguous<HasIt> for T {}
+            let _ = <$ty as Ambiguous<_>>::found;
+        };
+    )*};
+}
+
+type Small<P> = StaticPool<P, 16, 2>;
+type Counted<P> = Scrub<Shared<Arc<Small<P>>>>;
+
+// A reference crosses where what is behind it may be shared.
+const _: () = {
+    const fn both<T: Send + Sync>() {}
+    both::<Shared<&'static Small<Critical>>>();
+    both::<Counted<Blocking>>();
+    both::<SegmentMut<Arc<Counted<Blocking>>>>();
+    both::<CountedShare<Small<Critical>, 1>>();
+};
+not!(Send:
+    Shared<&'static Small<Unsync>>,
+    Shared<Arc<Small<Unsync>>>,
+    SegmentMut<&'static Shared<&'static Small<Unsync>>>,
+    CountedShare<Small<Unsync>, 1>,
+    SegmentMut<CountedShare<Small<Unsync>, 1>>,
+);
+not!(Sync:
+    Shared<&'static Small<Unsync>>,
+    Counted<Unsync>,
+    CountedShare<Small<Unsync>, 1>,
+);
