@@ -224,6 +224,7 @@ impl Tool {
         process::note(&format!(
             "mutants: {missed} missed so far: again, with the conformance suite"
         ));
+        ledger.keep_timeouts()?;
         self.round(workspace, package, &judges, place, ledger, args)
     }
 

@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn an_allocation_asks_for_the_alignment_of_its_payload() {
+        // Most heaps give it unasked.
+        let header = (2 * size_of::<usize>()).next_multiple_of(16);
+        let expected = Layout::from_size_align(header + 5, 16).unwrap();
+        assert_eq!(layout::<Unsync>(5), Some(expected));
+    }
+
+    #[test]
     fn payloads_are_aligned_and_empty_ones_exist() {
         let heap = Heap::<Unsync>::new();
         for size in [0, 1, 15, 16, 17, 4096] {

@@ -69,6 +69,16 @@ impl Ledger {
         fs::write(&path, self.write()).map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Tells the tool that those of its last run that did not end in time are caught. It would test them again otherwise,
+    /// and the tests of another round may well end, and see nothing.
+    pub(crate) fn keep_timeouts(&self) -> Result<(), String> {
+        let run = self.folder.join("mutants.out");
+        let names = |list| fs::read_to_string(run.join(list)).unwrap_or_default();
+        let all = names("caught.txt") + &names("timeout.txt");
+        let path = run.join("caught.txt");
+        fs::write(&path, all).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
     /// Whether there is an earlier run to go on from.
     pub(crate) fn resumes(&self) -> bool {
         !self.verdicts.is_empty()
@@ -221,6 +231,23 @@ mod tests {
         };
         assert_eq!(verdicts, expected);
         assert_eq!(verdicts.viable(), 5);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_did_not_end_is_not_tested_again_and_counts_as_before() {
+        let folder = folder("timeouts");
+        run_left(&folder, "caught.txt", "a\n");
+        run_left(&folder, "timeout.txt", "b\n");
+        run_left(&folder, "missed.txt", "c\n");
+        let mut ledger = Ledger::open(&folder, false).unwrap();
+        ledger.keep_timeouts().unwrap();
+        let caught = fs::read_to_string(folder.join("mutants.out/caught.txt")).unwrap();
+        assert_eq!(caught, "a\nb\n", "what the tool goes by");
+        ledger.absorb().unwrap();
+        let verdicts = ledger.verdicts(&known(&["a", "b", "c"]));
+        assert_eq!((verdicts.caught, verdicts.timed_out), (2, 1));
+        assert_eq!(verdicts.missed, ["c"]);
         fs::remove_dir_all(folder).unwrap();
     }
 

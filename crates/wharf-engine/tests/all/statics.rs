@@ -5,7 +5,8 @@ use std::mem::{MaybeUninit, size_of};
 use std::task::Poll;
 
 use wharf_engine::{
-    Cargo, Command, Descriptor, DescriptorQueue, Engine, Fault, StaticCpuEngine, Stream, StreamCell,
+    Cargo, Command, Descriptor, DescriptorQueue, Engine, Fault, StaticCpuEngine, Stream,
+    StreamCell, TooManyStreams,
 };
 use wharf_sync::{Blocking, Critical, Unsync};
 
@@ -118,4 +119,33 @@ fn a_claimed_stream_in_a_cell_comes_back_when_the_cell_goes() {
         // One too many comes back at once.
         cell.put(Stream::claim().unwrap());
     }
+}
+
+#[test]
+fn an_assumed_stream_in_a_cell_is_not_the_registry_s_to_have_back() {
+    let claimed = Stream::claim().unwrap();
+    let number = claimed.id();
+    // Nobody has it any more, and the registry does not know.
+    core::mem::forget(claimed);
+    let cell = StreamCell::<Unsync>::empty();
+    // SAFETY: the one with this number was forgotten just now.
+    cell.put(unsafe { Stream::assume(number.get()) }.unwrap());
+    assert_eq!(cell.get(), Some(number));
+    drop(cell);
+    // The lowest free one comes first, so it would be among these.
+    let next = [(); 4].map(|()| Stream::claim().unwrap());
+    assert!(next.iter().all(|stream| stream.id() != number));
+}
+
+#[test]
+fn numbers_that_are_no_stream_s_are_refused() {
+    for number in [0, 64, u8::MAX] {
+        // SAFETY: it is none.
+        let error = unsafe { Stream::assume(number) }.unwrap_err();
+        assert_eq!(error, TooManyStreams);
+    }
+    assert_eq!(
+        TooManyStreams.to_string(),
+        "a program has streams 1 to 63, and no more"
+    );
 }
