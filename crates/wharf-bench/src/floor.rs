@@ -36,10 +36,27 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Lifo<PAYLOAD, SLOTS> {
     /// The next slot.
     #[inline]
     pub fn alloc(&self) -> Option<Handle<'_, PAYLOAD, SLOTS>> {
+        let slot = self.take()?;
+        Some(Handle { slot, pool: self })
+    }
+
+    #[inline]
+    pub(crate) fn take(&self) -> Option<usize> {
         let slot = self.top.get() as usize;
         let link = self.links.get(slot)?;
         self.top.set(link.get());
-        Some(Handle { slot, pool: self })
+        Some(slot)
+    }
+
+    /// # Safety
+    /// `slot` came from `take`, and was not put back since.
+    #[inline]
+    pub(crate) unsafe fn put(&self, slot: usize) {
+        // SAFETY: `take` has checked it.
+        let link = unsafe { self.links.get_unchecked(slot) };
+        link.set(self.top.get());
+        #[expect(clippy::cast_possible_truncation, reason = "a few slots")]
+        self.top.set(slot as u32);
     }
 }
 
@@ -59,11 +76,8 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Handle<'_, PAYLOAD, SLOTS> {
 impl<const PAYLOAD: usize, const SLOTS: usize> Drop for Handle<'_, PAYLOAD, SLOTS> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a handle's slot came from `alloc`, which checked it.
-        let link = unsafe { self.pool.links.get_unchecked(self.slot) };
-        link.set(self.pool.top.get());
-        #[expect(clippy::cast_possible_truncation, reason = "a few slots")]
-        self.pool.top.set(self.slot as u32);
+        // SAFETY: from `alloc`, and put back here alone.
+        unsafe { self.pool.put(self.slot) };
     }
 }
 
