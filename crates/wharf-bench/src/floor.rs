@@ -81,6 +81,57 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Drop for Handle<'_, PAYLOAD, SLOT
     }
 }
 
+/// A [`Lifo`] whose type is forgotten.
+pub trait AnyLifo {
+    /// The next slot.
+    fn take_any(&self) -> Option<usize>;
+    /// Puts a slot back.
+    ///
+    /// # Safety
+    /// `slot` came from `take_any`, and was not put back since.
+    unsafe fn put_any(&self, slot: usize);
+}
+
+impl<const PAYLOAD: usize, const SLOTS: usize> AnyLifo for Lifo<PAYLOAD, SLOTS> {
+    fn take_any(&self) -> Option<usize> {
+        self.take()
+    }
+    unsafe fn put_any(&self, slot: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.put(slot) };
+    }
+}
+
+/// A slot: its number, and the pool, whose type is forgotten.
+pub struct AnyHandle<'p> {
+    slot: usize,
+    pool: &'p dyn AnyLifo,
+}
+
+impl<'p> AnyHandle<'p> {
+    /// The next slot.
+    #[inline]
+    #[must_use]
+    pub fn alloc(pool: &'p dyn AnyLifo) -> Option<Self> {
+        let slot = pool.take_any()?;
+        Some(Self { slot, pool })
+    }
+}
+
+impl core::fmt::Debug for AnyHandle<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("AnyHandle").field(&self.slot).finish()
+    }
+}
+
+impl Drop for AnyHandle<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: from `alloc`, and put back here alone.
+        unsafe { self.pool.put_any(self.slot) };
+    }
+}
+
 /// A run of bytes that is counted, without a limit.
 #[derive(Debug)]
 pub struct Run {

@@ -5,13 +5,13 @@
 #![cfg_attr(target_os = "none", no_std)]
 
 mod floor;
-#[cfg(feature = "time")]
+#[cfg(any(feature = "count", feature = "time"))]
 mod floor_spin;
 #[cfg(feature = "size")]
 pub mod image;
 #[cfg(feature = "types")]
 pub mod types;
 
-pub use floor::{Handle, Lifo, Run, Window};
-#[cfg(feature = "time")]
+pub use floor::{AnyHandle, AnyLifo, Handle, Lifo, Run, Window};
+#[cfg(any(feature = "count", feature = "time"))]
 pub use floor_spin::{SpinHandle, SpinLifo};

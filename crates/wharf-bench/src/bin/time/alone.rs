@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_backend::{BackendExt, MemBackend, SegmentMut, ShardedPool, SlotControl, StaticPool};
-use wharf_bench::{Lifo, Run, SpinLifo, Window};
+use wharf_bench::{AnyHandle, AnyLifo, Lifo, Run, SpinLifo, Window};
 use wharf_segment::{Segment, View};
 use wharf_sync::{Spin, SyncPolicy, Unsync};
 
@@ -126,13 +126,20 @@ pub(crate) fn measure(rows: &mut Vec<Row>) {
         Goal::AtMost(2.5),
         &[("floor/lifo", floor)],
     );
+    let any: &dyn AnyLifo = black_box(&lifo);
+    let erased_floor: Case<'_> = &|times| {
+        let any = black_box(any);
+        for _ in 0..times {
+            hold(AnyHandle::alloc(any));
+        }
+    };
     let erased: &dyn MemBackend<Policy = Unsync> = black_box(&unsync);
     contest(
         rows,
         "shared alloc+drop, Unsync, erased",
         &|times| shared(erased, times),
         Goal::AtMost(3.0),
-        &[("floor/lifo", floor)],
+        &[("floor/lifo", floor), ("floor/lifo, erased", erased_floor)],
     );
     contest(
         rows,
