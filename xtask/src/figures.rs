@@ -78,7 +78,7 @@ pub(crate) fn run(workspace: &Workspace, json: Option<&Path>) -> Result<ExitCode
 }
 
 /// Runs a build whose output is shown aside.
-fn build(command: &mut Command) -> Result<(), String> {
+pub(crate) fn build(command: &mut Command) -> Result<(), String> {
     let built =
         process::run(command, WATCHDOG, process::echo_aside).map_err(|failure| failure.message)?;
     if built.succeeded() {

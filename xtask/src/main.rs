@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod count;
 mod demo;
 mod emulator;
@@ -66,6 +67,12 @@ enum Task {
     /// Cortex-M0. A goal that is not met is printed as such and fails nothing.
     #[command(verbatim_doc_comment)]
     Figures(FiguresArgs),
+    /// Time the allocators beside their floors and peers, and print the ratios beside the goals
+    ///
+    /// Takes less than a minute. Cases run by turns in one process and a figure is the median of many ratios, so it
+    /// also works on a busy machine; a goal that is not met is printed as such and fails nothing.
+    #[command(verbatim_doc_comment)]
+    Bench(BenchArgs),
     /// Change the libraries' code, one place at a time, and see whether a test fails
     ///
     /// By cargo-mutants, which is built first if it is not installed. Takes hours for all crates: end
@@ -120,6 +127,13 @@ struct FiguresArgs {
     json: Option<PathBuf>,
 }
 
+#[derive(Debug, clap::Args)]
+struct BenchArgs {
+    /// Also write every figure to this file
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match perform(cli.task) {
@@ -140,6 +154,7 @@ fn perform(task: Task) -> Result<ExitCode, Failure> {
         }
         Task::Setup(args) => setup::run(&workspace, args.check),
         Task::Mutants(args) => mutants::run(&workspace, &args),
+        Task::Bench(args) => bench::run(&workspace, args.json.as_deref()),
         Task::Figures(args) => figures::run(&workspace, args.json.as_deref()),
     }
 }

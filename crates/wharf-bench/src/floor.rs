@@ -36,10 +36,27 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Lifo<PAYLOAD, SLOTS> {
     /// The next slot.
     #[inline]
     pub fn alloc(&self) -> Option<Handle<'_, PAYLOAD, SLOTS>> {
+        let slot = self.take()?;
+        Some(Handle { slot, pool: self })
+    }
+
+    #[inline]
+    pub(crate) fn take(&self) -> Option<usize> {
         let slot = self.top.get() as usize;
         let link = self.links.get(slot)?;
         self.top.set(link.get());
-        Some(Handle { slot, pool: self })
+        Some(slot)
+    }
+
+    /// # Safety
+    /// `slot` came from `take`, and was not put back since.
+    #[inline]
+    pub(crate) unsafe fn put(&self, slot: usize) {
+        // SAFETY: `take` has checked it.
+        let link = unsafe { self.links.get_unchecked(slot) };
+        link.set(self.top.get());
+        #[expect(clippy::cast_possible_truncation, reason = "a few slots")]
+        self.top.set(slot as u32);
     }
 }
 
@@ -59,11 +76,59 @@ impl<const PAYLOAD: usize, const SLOTS: usize> Handle<'_, PAYLOAD, SLOTS> {
 impl<const PAYLOAD: usize, const SLOTS: usize> Drop for Handle<'_, PAYLOAD, SLOTS> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a handle's slot came from `alloc`, which checked it.
-        let link = unsafe { self.pool.links.get_unchecked(self.slot) };
-        link.set(self.pool.top.get());
-        #[expect(clippy::cast_possible_truncation, reason = "a few slots")]
-        self.pool.top.set(self.slot as u32);
+        // SAFETY: from `alloc`, and put back here alone.
+        unsafe { self.pool.put(self.slot) };
+    }
+}
+
+/// A [`Lifo`] whose type is forgotten.
+pub trait AnyLifo {
+    /// The next slot.
+    fn take_any(&self) -> Option<usize>;
+    /// Puts a slot back.
+    ///
+    /// # Safety
+    /// `slot` came from `take_any`, and was not put back since.
+    unsafe fn put_any(&self, slot: usize);
+}
+
+impl<const PAYLOAD: usize, const SLOTS: usize> AnyLifo for Lifo<PAYLOAD, SLOTS> {
+    fn take_any(&self) -> Option<usize> {
+        self.take()
+    }
+    unsafe fn put_any(&self, slot: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.put(slot) };
+    }
+}
+
+/// A slot: its number, and the pool, whose type is forgotten.
+pub struct AnyHandle<'p> {
+    slot: usize,
+    pool: &'p dyn AnyLifo,
+}
+
+impl<'p> AnyHandle<'p> {
+    /// The next slot.
+    #[inline]
+    #[must_use]
+    pub fn alloc(pool: &'p dyn AnyLifo) -> Option<Self> {
+        let slot = pool.take_any()?;
+        Some(Self { slot, pool })
+    }
+}
+
+impl core::fmt::Debug for AnyHandle<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("AnyHandle").field(&self.slot).finish()
+    }
+}
+
+impl Drop for AnyHandle<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: from `alloc`, and put back here alone.
+        unsafe { self.pool.put_any(self.slot) };
     }
 }
 

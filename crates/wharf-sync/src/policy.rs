@@ -223,7 +223,7 @@ pub enum Wake {
 /// Identifies a context under its policy: a thread, a core, or whoever there may be.
 ///
 /// Different values mean different contexts. Equal values mean the same context only under a policy that tells all of
-/// its contexts apart (see [`SyncPolicy::who`]); a value may be reused once its context has ended.
+/// its contexts apart (see [`SyncPolicy::who`]); a value is used again once its context has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Who(usize);

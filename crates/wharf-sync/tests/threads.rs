@@ -165,7 +165,17 @@ threads!(critical, wharf_sync::Critical);
 fn are_told_apart<P: SyncPolicy>() {
     let here = P::who();
     assert_eq!(here, P::who());
-    let there = [(); 3].map(|()| std::thread::spawn(|| (P::who(), P::who())).join().unwrap());
+    // Until all have asked none of them ends: a number is used again.
+    let gate = std::sync::Barrier::new(3);
+    let there = std::thread::scope(|scope| {
+        let ask = || {
+            let first = P::who();
+            gate.wait();
+            (first, P::who())
+        };
+        let threads = [(); 3].map(|()| scope.spawn(ask));
+        threads.map(|thread| thread.join().unwrap())
+    });
     let mut all = vec![here];
     for (first, again) in there {
         assert_eq!(first, again, "a thread keeps its number");

@@ -45,11 +45,13 @@ impl Goal {
 }
 
 /// A case, its floor or peer, and its goal. A case that is not here is printed without either.
-const JUDGED: [(&str, &str, Goal); 9] = [
+const JUDGED: [(&str, &str, Goal); 11] = [
     ("unique/unsync", "floor/lifo", Goal::Above(12)),
     ("unique/critical", "floor/lifo-critical", Goal::No),
     ("shared/unsync", "floor/lifo", Goal::Above(17)),
     ("shared/unsync-erased", "floor/lifo", Goal::Above(42)),
+    ("shared/spin", "floor/lifo-spin", Goal::No),
+    ("shared/spin-sharded", "floor/lifo-spin", Goal::No),
     ("clone+drop/unsync", "clone+drop/arc", Goal::Percent(5)),
     ("clone+drop/critical", "clone+drop/arc", Goal::Percent(5)),
     ("view-slice+drop/unsync", "floor/window", Goal::AtMost(30)),

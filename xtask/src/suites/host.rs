@@ -1,5 +1,7 @@
 //! Suite `host`: every unit and integration test that runs on the host and has no suite of its own.
 
+use crate::bench;
+use crate::figures;
 use crate::report::Tally;
 use crate::suite::Context;
 use crate::suites::{compile_fail, conformance, libtest};
@@ -45,6 +47,12 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
         command.args(["--features", &Workspace::host_features([package])]);
         tally.add(libtest(&mut command)?);
     }
+
+    // Behind a feature of its own, which no build of the whole workspace turns on.
+    let mut command = workspace.cargo("test");
+    command.args(["-p", figures::PACKAGE, "--no-fail-fast"]);
+    command.args(["--features", bench::PROGRAM, "--bin", bench::PROGRAM]);
+    tally.add(libtest(&mut command)?);
     Ok(tally)
 }
 

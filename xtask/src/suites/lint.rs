@@ -60,7 +60,7 @@ fn on_host(context: &Context<'_>) -> Result<Tally, String> {
 /// The programs that are measured, which no build of the whole workspace includes.
 fn on_figures(context: &Context<'_>) -> Result<Tally, String> {
     let mut command = context.workspace.cargo("clippy");
-    command.args(["-p", figures::PACKAGE, "--features", "count,size-spin"]);
+    command.args(["-p", figures::PACKAGE, "--features", "count,size-spin,time"]);
     command.args(["--all-targets", "--", "-D", "warnings"]);
     check("clippy of the figures", &mut command)
 }

@@ -8,15 +8,16 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use wharf_backend::{BackendExt, MemBackend, SegmentMut, StaticPool};
-use wharf_bench::{Lifo, Run, Window, types};
+use wharf_backend::{BackendExt, MemBackend, SegmentMut, ShardedPool, SlotControl, StaticPool};
+use wharf_bench::{Lifo, Run, SpinLifo, Window, types};
 use wharf_engine::Access;
 use wharf_segment::{Segment, View};
 use wharf_source::HeapSource;
-use wharf_sync::{Critical, SyncPolicy, Unsync};
+use wharf_sync::{Critical, Spin, SyncPolicy, Unsync};
 use wharf_tensor::{Parts, Tensor};
 
 type Pool<P> = StaticPool<P, 64, 16>;
@@ -63,28 +64,29 @@ const CASES: &[Case] = &[
             critical_section::with(|_| drop(handle));
         }
     }),
+    ("floor/lifo-spin", |times| {
+        let pool = SpinLifo::<64, 16>::default();
+        let pool = black_box(&pool);
+        for _ in 0..times {
+            hold(pool.alloc());
+        }
+    }),
     ("unique/unsync", |times| unique::<Unsync>(times)),
     ("unique/critical", |times| unique::<Critical>(times)),
     ("shared/unsync", |times| {
-        let pool = Pool::<Unsync>::fresh();
-        let pool = black_box(&pool);
-        for _ in 0..times {
-            // SAFETY: 64 bytes nobody reads; a value is assumed so that freezing costs nothing but itself.
-            let segment = pool
-                .alloc(64)
-                .map(|s| Segment::from(unsafe { s.assume_init() }));
-            hold(segment.ok());
-        }
+        shared(&Pool::<Unsync>::fresh(), times);
     }),
     ("shared/unsync-erased", |times| {
         let pool = Pool::<Unsync>::fresh();
-        let pool: &dyn MemBackend<Policy = Unsync> = black_box(&pool);
-        for _ in 0..times {
-            // SAFETY: as above.
-            let segment =
-                SegmentMut::alloc(pool, 64).map(|s| Segment::from(unsafe { s.assume_init() }));
-            hold(segment.ok());
-        }
+        let pool: &dyn MemBackend<Policy = Unsync> = &pool;
+        shared(pool, times);
+    }),
+    ("shared/spin", |times| shared(&Pool::<Spin>::fresh(), times)),
+    ("shared/spin-sharded", |times| {
+        let mut slab = [MaybeUninit::uninit(); 16 * 64];
+        let mut control = [const { SlotControl::<Spin>::NEW }; 16];
+        let pool = ShardedPool::<_, 2>::new(&mut slab, &mut control, 64, 8);
+        shared(&pool.expect("16 slots"), times);
     }),
     ("clone+drop/unsync", |times| clone_drop::<Unsync>(times)),
     ("clone+drop/critical", |times| clone_drop::<Critical>(times)),
@@ -153,6 +155,16 @@ fn unique<P: SyncPolicy>(times: u64) {
     let pool = black_box(&pool);
     for _ in 0..times {
         hold(pool.alloc(64).ok());
+    }
+}
+
+fn shared<B: MemBackend + ?Sized>(pool: &B, times: u64) {
+    let pool = black_box(pool);
+    for _ in 0..times {
+        // SAFETY: 64 bytes nobody reads; a value is assumed so that freezing costs nothing but itself.
+        let segment =
+            SegmentMut::alloc(pool, 64).map(|s| Segment::from(unsafe { s.assume_init() }));
+        hold(segment.ok());
     }
 }
 
