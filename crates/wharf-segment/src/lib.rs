@@ -93,7 +93,7 @@ pub use bounds::OutOfBounds;
 pub use chunks::{Chunks, JoinError};
 pub use gather::GatherError;
 pub use pinned::Pinned;
-pub use rope::{Cursor, PushError, ReadError, Rope, RopeIntoIter, SliceError};
+pub use rope::{Cursor, PushError, ReadError, Rope, RopeInFlight, RopeIntoIter, SliceError};
 pub use segment::Segment;
 pub use view::View;
 pub use view_mut::ViewMut;

@@ -3,13 +3,12 @@
 //! Invariants of a [`Rope`]:
 //! 1. no link is empty, and none starts where the one before it ends in the same segment;
 //! 2. `len` is the sum of the links' lengths, and does not wrap.
-#![forbid(unsafe_code)]
-
 mod cursor;
 mod cut;
 mod error;
 #[cfg(feature = "std")]
 mod hosted;
+mod in_flight;
 mod iter;
 mod links;
 
@@ -24,6 +23,7 @@ use crate::{GatherError, Pinned, View};
 
 pub use self::cursor::Cursor;
 pub use self::error::{PushError, ReadError, SliceError};
+pub use self::in_flight::RopeInFlight;
 pub use self::iter::RopeIntoIter;
 
 /// Bytes that lie in several places: a chain of [`View`]s that is read, cut and sent as one, without copying.
@@ -351,7 +351,8 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     }
 
     /// Where the links are, and how long each is, in order: what a scatter-gather list is made of. Addresses alone: whoever
-    /// hands them to a device keeps the rope until it is done, as the cargo of a descriptor for example.
+    /// gives them to a device keeps the rope until it is done, and [hands it over](Self::hand_over) first, so that the device
+    /// finds in memory what the CPU wrote.
     ///
     /// With the limits of a controller, as `wharf-engine` describes them, each becomes as many elements as it takes:
     ///
