@@ -379,7 +379,7 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
         self.links().iter().map(|link| (link.place(), link.len()))
     }
 
-    /// Copies the bytes into one segment of `backend`, which nobody else holds.
+    /// Copies the bytes into one segment of `backend`, which nobody else holds. The rope stays as it is.
     ///
     /// Bytes on a device are read, and those of another device are reached in pieces of 256 bytes by way of the stack. The
     /// segment is not zeroed first where all of it is host memory.
@@ -417,11 +417,15 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
             .is_some_and(|last| last.borders(link).is_ok())
     }
 
-    /// Makes room for `links`, of which the first may need none.
+    /// Makes room for `links`, of which those need none that are empty, or become one with the link before them.
     fn make_room(&mut self, links: &[View<R>]) -> Result<(), PushError> {
-        let mut needed = links.len();
-        if links.first().is_some_and(|first| self.continued_by(first)) {
-            needed -= 1;
+        let mut last = self.links().last();
+        let mut needed = 0;
+        for link in links.iter().filter(|link| !link.is_empty()) {
+            if !last.is_some_and(|last| last.borders(link).is_ok()) {
+                needed += 1;
+            }
+            last = Some(link);
         }
         self.links
             .reserve(needed)

@@ -157,6 +157,20 @@ fn neighbours_become_one_link() {
         (vec![1, 6], 0, 0)
     );
     assert_eq!(front, b"-abcdef");
+
+    // The same within what is appended, where what is empty needs no room either.
+    let pieces = [
+        part(0..2),
+        part(2..2),
+        part(2..3),
+        piece(&pool, b""),
+        part(4..6),
+    ];
+    let mut two = Rope::new();
+    two.extend_from_links(&pieces).unwrap();
+    assert_eq!(lengths(&two), [3, 2]);
+    assert!(two.extend_from_links(&pieces[..1]).is_err());
+    two.extend_from_links(&[]).unwrap();
 }
 
 #[test]
