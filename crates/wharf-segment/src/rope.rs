@@ -422,7 +422,7 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
         let mut last = self.links().last();
         let mut needed = 0;
         for link in links.iter().filter(|link| !link.is_empty()) {
-            if !last.is_some_and(|last| last.borders(link).is_ok()) {
+            if last.is_none_or(|last| last.borders(link).is_err()) {
                 needed += 1;
             }
             last = Some(link);

@@ -22,6 +22,7 @@ use Hook::{After, Before};
 struct Noted {
     pool: Pool,
     hooks: RefCell<Vec<Hook>>,
+    caps: Caps,
 }
 
 // SAFETY: everything is the pool's, which moves only with it; the hooks touch no bytes.
@@ -45,7 +46,7 @@ unsafe impl MemBackend for Noted {
         self.pool.may_own(header)
     }
     fn caps(&self) -> Caps {
-        self.pool.caps() | Caps::NEEDS_CACHE_OPS
+        self.pool.caps() | self.caps
     }
     fn alignment(&self) -> usize {
         self.pool.alignment()
@@ -89,6 +90,7 @@ fn hooks_run_for_what_shows_and_are_paired() {
     let noted = Noted {
         pool: Pool::new(),
         hooks: RefCell::default(),
+        caps: Caps::NEEDS_CACHE_OPS,
     };
     let hooks = || noted.hooks.take();
     let link = |bytes: &[u8]| {
@@ -120,4 +122,18 @@ fn hooks_run_for_what_shows_and_are_paired() {
     assert_eq!(noted.census().in_use, 2, "the clone has them");
     drop(clone);
     assert_eq!((noted.census().in_use, plain.census().in_use), (0, 0));
+}
+
+#[test]
+fn who_needs_no_hooks_is_not_asked() {
+    let noted = Noted {
+        pool: Pool::new(),
+        hooks: RefCell::default(),
+        caps: Caps::empty(),
+    };
+    let mut rope = Rope::new();
+    rope.push(noted.alloc(2).unwrap().init_from(b"ab").unwrap())
+        .unwrap();
+    drop(rope.hand_over().land());
+    assert_eq!(noted.hooks.take(), []);
 }
