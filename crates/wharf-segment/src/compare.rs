@@ -105,7 +105,7 @@ macro_rules! as_bytes {
 as_bytes!(Segment);
 as_bytes!(View);
 
-/// Whether two sequences of pieces, none of them empty, are the same bytes.
+/// Whether two sequences of pieces, none of them empty and as many bytes together, are the same bytes.
 fn same<'a>(
     mut these: impl Iterator<Item = &'a [u8]>,
     mut those: impl Iterator<Item = &'a [u8]>,
@@ -121,8 +121,8 @@ fn same<'a>(
         let len = this.len().min(that.len());
         let ((a, rest_a), (b, rest_b)) = (this.split_at(len), that.split_at(len));
         if len == 0 {
-            // One of them has ended.
-            return this.len() == that.len();
+            // Both have ended.
+            return true;
         }
         if a != b {
             return false;

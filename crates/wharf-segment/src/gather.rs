@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use wharf_backend::{AllocError, BackendRef, Place, Returned, SegmentMut, TransferError, Uninit};
+use wharf_backend::{AllocError, BackendRef, Returned, SegmentMut, TransferError, Uninit};
 
 use crate::View;
 use crate::filling::fill_from;
@@ -68,17 +68,12 @@ pub(crate) fn gather<R: BackendRef, Q: BackendRef>(
         return Err(GatherError::Empty);
     }
     let segment = SegmentMut::alloc(backend, len).map_err(GatherError::Refused)?;
-    let hosted = |link: &View<R>| matches!(link.segment().place(), Place::Host(_));
-    let segment = if links.iter().all(hosted) {
-        match fill_from(segment, links.iter().filter_map(|link| link.host().ok())) {
-            Ok(segment) => return Ok(segment),
-            // On a device.
-            Err(segment) => segment,
-        }
-    } else {
-        segment
-    };
-    piecewise(links, segment)
+    // Up to the first link that is not the host's: then they are too few.
+    let parts = links.iter().map_while(|link| link.host().ok());
+    match fill_from(segment, parts) {
+        Ok(segment) => Ok(segment),
+        Err(segment) => piecewise(links, segment),
+    }
 }
 
 /// Where one end at least is a device, which moves bytes by transfers.

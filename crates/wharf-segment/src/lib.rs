@@ -32,37 +32,41 @@
 //! ```
 //!
 //! # A frame of parts
-//! A payload stays where it is, and a header of its own goes in front of it; both are sent in one vectored write. The pieces may
-//! be in two memories: their common type is what both erase to.
+//! A payload stays where it is, a header of its own goes in front of it, and both are sent in one vectored write. The two are in
+//! different memories here, so their common type is what both erase to.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```ignore")]
+#![cfg_attr(all(feature = "std", feature = "critical-section"), doc = "```")]
+#![cfg_attr(
+    not(all(feature = "std", feature = "critical-section")),
+    doc = "```ignore"
+)]
+//! use std::{error::Error, io::Write};
 //! use wharf_backend::{BackendExt, MemBackend, StaticPool};
 //! use wharf_segment::{Rope, View};
-//! use wharf_sync::Unsync;
+//! use wharf_sync::Critical;
 //!
-//! type Memory<'m> = &'m dyn MemBackend<Policy = Unsync>;
-//! let headers = StaticPool::<Unsync, 4, 8>::new();
-//! let bodies = StaticPool::<Unsync, 1500, 4>::new();
+//! static HEADERS: StaticPool<Critical, 4, 8> = StaticPool::new();
+//! static BODIES: StaticPool<Critical, 1500, 4> = StaticPool::new();
+//! type Memory = &'static (dyn MemBackend<Policy = Critical> + Sync);
 //!
-//! // Received: an old header, and the payload that is to be forwarded.
-//! let received = View::from(bodies.alloc(12)?.init_from(b"old:payload.")?.erase::<Memory<'_>>());
+//! /// Sends what was received on, under a header of its own.
+//! fn forward(received: &View<Memory>, socket: &mut impl Write) -> Result<(), Box<dyn Error>> {
+//!     let mut frame = Rope::new(); // two links inline, and no memory for more
+//!     frame.push(received.slice(4..)?)?;
+//!     frame.push_front(HEADERS.alloc(4)?.init_from(b"new:")?.erase::<Memory>())?;
+//!     // Eleven bytes show, of fifteen that the frame keeps.
+//!     assert_eq!((frame.pinned().shown, frame.pinned().kept), (11, 15));
+//!     Ok(frame.cursor().write_to(socket)?)
+//! }
 //!
-//! let mut frame = Rope::new(); // two links inline, and no memory for more
-//! frame.push(received.slice(4..11)?).map_err(|refused| refused.error.to_string())?;
-//! let header = headers.alloc(4)?.init_from(b"new:")?.erase::<Memory<'_>>();
-//! frame.push_front(header).map_err(|refused| refused.error.to_string())?;
-//! drop(received);
-//!
+//! let received = View::from(BODIES.alloc(11)?.init_from(b"old:payload")?.erase::<Memory>());
 //! let mut wire = Vec::new(); // or a socket
-//! frame.cursor().write_to(&mut wire)?;
+//! forward(&received, &mut wire)?;
 //! assert_eq!(wire, b"new:payload");
 //!
-//! // Seven bytes and four show, of sixteen that the frame keeps.
-//! assert_eq!((frame.pinned().shown, frame.pinned().kept), (11, 16));
-//! drop(frame);
-//! assert_eq!((headers.census().in_use, bodies.census().in_use), (0, 0));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! drop(received);
+//! assert_eq!((HEADERS.census().in_use, BODIES.census().in_use), (0, 0));
+//! # Ok::<(), Box<dyn Error>>(())
 //! ```
 //!
 //! What arrives in pieces is parsed across them by a [`Cursor`], and what a small part of it keeps alive is let go by
@@ -93,7 +97,7 @@ pub use bounds::OutOfBounds;
 pub use chunks::{Chunks, JoinError};
 pub use gather::GatherError;
 pub use pinned::Pinned;
-pub use rope::{Cursor, PushError, ReadError, Rope, RopeIntoIter, SliceError};
+pub use rope::{Cursor, PushError, ReadError, Rope, RopeInFlight, RopeIntoIter, SliceError};
 pub use segment::Segment;
 pub use view::View;
 pub use view_mut::ViewMut;

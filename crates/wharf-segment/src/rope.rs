@@ -3,13 +3,12 @@
 //! Invariants of a [`Rope`]:
 //! 1. no link is empty, and none starts where the one before it ends in the same segment;
 //! 2. `len` is the sum of the links' lengths, and does not wrap.
-#![forbid(unsafe_code)]
-
 mod cursor;
 mod cut;
 mod error;
 #[cfg(feature = "std")]
 mod hosted;
+mod in_flight;
 mod iter;
 mod links;
 
@@ -24,6 +23,7 @@ use crate::{GatherError, Pinned, View};
 
 pub use self::cursor::Cursor;
 pub use self::error::{PushError, ReadError, SliceError};
+pub use self::in_flight::RopeInFlight;
 pub use self::iter::RopeIntoIter;
 
 /// Bytes that lie in several places: a chain of [`View`]s that is read, cut and sent as one, without copying.
@@ -351,7 +351,8 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     }
 
     /// Where the links are, and how long each is, in order: what a scatter-gather list is made of. Addresses alone: whoever
-    /// hands them to a device keeps the rope until it is done, as the cargo of a descriptor for example.
+    /// gives them to a device keeps the rope until it is done, and [hands it over](Self::hand_over) first, so that the device
+    /// finds in memory what the CPU wrote.
     ///
     /// With the limits of a controller, as `wharf-engine` describes them, each becomes as many elements as it takes:
     ///
@@ -378,7 +379,7 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
         self.links().iter().map(|link| (link.place(), link.len()))
     }
 
-    /// Copies the bytes into one segment of `backend`, which nobody else holds.
+    /// Copies the bytes into one segment of `backend`, which nobody else holds. The rope stays as it is.
     ///
     /// Bytes on a device are read, and those of another device are reached in pieces of 256 bytes by way of the stack. The
     /// segment is not zeroed first where all of it is host memory.
@@ -416,11 +417,15 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
             .is_some_and(|last| last.borders(link).is_ok())
     }
 
-    /// Makes room for `links`, of which the first may need none.
+    /// Makes room for `links`, of which those need none that are empty, or become one with the link before them.
     fn make_room(&mut self, links: &[View<R>]) -> Result<(), PushError> {
-        let mut needed = links.len();
-        if links.first().is_some_and(|first| self.continued_by(first)) {
-            needed -= 1;
+        let mut last = self.links().last();
+        let mut needed = 0;
+        for link in links.iter().filter(|link| !link.is_empty()) {
+            if last.is_none_or(|last| last.borders(link).is_err()) {
+                needed += 1;
+            }
+            last = Some(link);
         }
         self.links
             .reserve(needed)

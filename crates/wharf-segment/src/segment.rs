@@ -283,6 +283,11 @@ impl<R: BackendRef> Segment<R> {
         })
     }
 
+    /// The control block, for calling the backend.
+    pub(crate) const fn header_ptr(&self) -> NonNull<Header<R::Policy>> {
+        self.header
+    }
+
     #[inline]
     fn header(&self) -> &Header<R::Policy> {
         // SAFETY: invariant 1.

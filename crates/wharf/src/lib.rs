@@ -12,7 +12,7 @@
 //! | L0 | [`source`] | blocks with one owner: [`StaticPoolSource`](source::StaticPoolSource), [`Owned`](source::Owned) | want a `Box` whose allocation can fail |
 //! | L0 | [`backend`] | [`MemBackend`](backend::MemBackend), pools, the heap, [`SegmentMut`](backend::SegmentMut) | want a buffer to fill, or make memory of your own usable |
 //! | L0 | [`engine`] | [`Engine`](engine::Engine), descriptors, [`CpuEngine`](engine::CpuEngine) | drive something that moves or computes |
-//! | L1 | [`segment`] | [`Segment`](segment::Segment), [`View`](segment::View) | share a filled buffer, or parts of it, with many readers |
+//! | L1 | [`segment`] | [`Segment`](segment::Segment), [`View`](segment::View), [`Rope`](segment::Rope) | share a filled buffer, or parts of it, with many readers; send or parse what lies in several buffers |
 //! | L1 | [`tensor`] | [`Tensor`](tensor::Tensor), fences, launches | share bytes between a host and a device that works meanwhile |
 //! | device | `softdma` | a DMA device in software | have no device yet, or test without one |
 //!

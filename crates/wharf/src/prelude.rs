@@ -12,7 +12,7 @@ pub use crate::engine::{
     Command, CpuEngine, Engine, Fault, KernelFault, Lent, Stream, SubmitError,
 };
 #[doc(no_inline)]
-pub use crate::segment::{Segment, View};
+pub use crate::segment::{Rope, Segment, View};
 #[doc(no_inline)]
 pub use crate::source::{Census, StaticPoolSource};
 #[doc(no_inline)]

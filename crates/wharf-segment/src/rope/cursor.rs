@@ -119,7 +119,8 @@ impl<'a, R: BackendRef> Cursor<'a, R> {
         }
     }
 
-    /// Copies the next bytes into `bytes`, all of it, from wherever they are, and moves behind them.
+    /// Copies the next bytes into `bytes`, all of it, from wherever they are, and moves behind them. (The method of
+    /// `std::io::Read` that has this name reads what there is: to call that one, say `Read::read(&mut cursor, bytes)`.)
     ///
     /// # Errors
     /// Fewer are left, and `bytes` is untouched; or a device did not give what lies on it. The cursor is where it was.

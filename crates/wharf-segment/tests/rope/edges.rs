@@ -85,7 +85,7 @@ fn room_inline_is_what_was_asked_for() {
 #[test]
 fn links_spill_together_and_come_back_inline_when_none_is_left() {
     let pool = Pool::new();
-    let blocks = StaticPoolSource::<Unsync, 1024, 4>::new();
+    let blocks = StaticPoolSource::<Unsync, 4096, 4>::new();
     let mut rope = Rope::with_source(&blocks);
     for bytes in [b"ab", b"cd"] {
         rope.push(piece(&pool, bytes)).unwrap();
@@ -121,6 +121,29 @@ fn links_spill_together_and_come_back_inline_when_none_is_left() {
         reserved.push(piece(&pool, bytes)).unwrap();
     }
     assert_eq!(reserved, b"1234");
+
+    // Also where those that are there move along.
+    none.fail_nth(0);
+    let mut full = Rope::with_inline::<8>(&none);
+    let (a, b) = (piece(&pool, b"a"), piece(&pool, b"b"));
+    let long = piece(&pool, b"long");
+    for _ in 0..4 {
+        full.push(a.clone()).unwrap();
+        full.push(b.clone()).unwrap();
+    }
+    full.try_reserve(1).unwrap();
+    none.fail_every(1);
+    full.push(a).unwrap();
+    assert_eq!(full, b"ababababa");
+
+    // No bytes need no room, wherever they are cut from.
+    let mut spilled = Rope::with_inline::<0>(&none);
+    none.fail_nth(0);
+    spilled.push(long).unwrap();
+    none.fail_every(1);
+    assert!(spilled.slice(..1).is_err());
+    let nothing = [0, 1, 4].map(|at| spilled.slice(at..at).unwrap());
+    assert!(nothing.iter().all(Rope::is_empty));
 }
 
 #[test]
@@ -157,6 +180,20 @@ fn neighbours_become_one_link() {
         (vec![1, 6], 0, 0)
     );
     assert_eq!(front, b"-abcdef");
+
+    // The same within what is appended, where what is empty needs no room either.
+    let pieces = [
+        part(0..2),
+        part(2..2),
+        part(2..3),
+        piece(&pool, b""),
+        part(4..6),
+    ];
+    let mut two = Rope::new();
+    two.extend_from_links(&pieces).unwrap();
+    assert_eq!(lengths(&two), [3, 2]);
+    assert!(two.extend_from_links(&pieces[..1]).is_err());
+    two.extend_from_links(&[]).unwrap();
 }
 
 #[test]

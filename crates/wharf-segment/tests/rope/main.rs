@@ -8,6 +8,7 @@ mod gathering;
 mod graph;
 #[cfg(feature = "std")]
 mod hosted;
+mod in_flight;
 
 use wharf_backend::{BackendExt, MemBackend, StaticPool};
 use wharf_segment::View;
