@@ -1,6 +1,8 @@
 //! What a model says about its inputs and outputs.
 
 use core::fmt;
+use core::iter::Chain;
+use core::slice;
 
 use crate::{DType, Name, NameTooLong, Shape, ShapeError, ShortName, UnknownName};
 
@@ -174,6 +176,9 @@ impl From<ShapeError> for InfoError {
     }
 }
 
+/// The tensors of a [`ModelTensors`]: inputs, then outputs.
+pub type InfoIter<'a> = Chain<slice::Iter<'a, TensorInfo>, slice::Iter<'a, TensorInfo>>;
+
 /// All tensors of a model: its inputs, then its outputs. Borrowed, so they may be a constant, or lie in an array of any kind.
 ///
 /// No two inputs have one name, nor have two outputs; an input and an output may.
@@ -271,7 +276,7 @@ impl<'a> ModelTensors<'a> {
     }
 
     /// Inputs, then outputs.
-    pub fn iter(&self) -> impl Iterator<Item = &'a TensorInfo> + use<'a> {
+    pub fn iter(&self) -> InfoIter<'a> {
         self.inputs.iter().chain(self.outputs)
     }
 
@@ -286,6 +291,14 @@ impl<'a> ModelTensors<'a> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<'a> IntoIterator for ModelTensors<'a> {
+    type Item = &'a TensorInfo;
+    type IntoIter = InfoIter<'a>;
+    fn into_iter(self) -> InfoIter<'a> {
+        self.iter()
     }
 }
 

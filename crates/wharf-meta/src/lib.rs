@@ -36,13 +36,13 @@
 //! # let memory = Heap::new();
 //! let model = ModelTensors::new(&TENSORS)?;
 //! let mut tensors = TensorSet::new(&target);
-//! for info in model.iter() {
+//! for info in model {
 //!     tensors.insert(info.name(), Tensor::alloc(&target, memory, info.size())?)?;
 //! }
-//! tensors.check(model.iter())?; // every name there, in its size
+//! tensors.check(model)?; // every name there, in its size
 //!
 //! tensors.get("image")?.fill(7)?;
-//! assert_eq!(checksum(tensors.get("image")?, Adler32::new())?, 0x38E0_01C1);
+//! assert_eq!(checksum(tensors.get("image")?, Adler32::new())?, 0x3920_01C1);
 //!
 //! let scores = Typed::of(tensors.get("scores")?.clone(), model.output("scores")?)?;
 //! scores.write_as(3, &[0.75_f32])?; // a device would
@@ -56,7 +56,7 @@
 # let directory = scratch.path();
 // As files that NumPy reads.
 let mut dump = wharf_meta::dump::Dump::create(directory)?;
-dump.set(&tensors, model.iter())?;
+dump.set(&tensors, model)?;
 dump.finish()?;
 assert!(directory.join(\"scores.npy\").exists());"
 )]
@@ -108,7 +108,7 @@ pub use checksum::{Adler32, Checksum, checksum, checksum_through};
 pub use dtype::{DType, ParseDTypeError, UnknownNumber};
 pub use element::Element;
 pub use float8::{F8E3M4, F8E4M3, F8E4M3Fn, F8E5M2};
-pub use info::{BindError, InfoError, ModelError, ModelTensors, TensorInfo, Usage};
+pub use info::{BindError, InfoError, InfoIter, ModelError, ModelTensors, TensorInfo, Usage};
 pub use name::{NAME_MAX, Name, NameTooLong, ShortName, UnknownName};
 pub use set::{SetError, SetIter, TensorSet};
 pub use shape::{RANK_MAX, Shape, ShapeError};

@@ -35,7 +35,7 @@ pub(super) fn split(file: &[u8]) -> Result<(Entries, &[u8]), ArchiveError> {
     if length > HEADER_MAX {
         return Err(ArchiveError::HeaderTooLong { length });
     }
-    let Entries(entries) = serde_json::from_slice(json).map_err(|error| ArchiveError::Header {
+    let entries = serde_json::from_slice(json).map_err(|error| ArchiveError::Header {
         reason: shown(&error),
     })?;
     Ok((entries, data))
