@@ -33,7 +33,7 @@ pub enum AllocError {
         /// What for.
         class: UsageClass,
     },
-    /// No address of this backend's that is aligned so has that many bytes behind it, free or not.
+    /// No address of this backend's memory is aligned so, taken or free.
     TooAligned {
         /// Bytes asked.
         requested: usize,
@@ -96,7 +96,7 @@ impl fmt::Display for AllocError {
                 alignment,
             } => write!(
                 f,
-                "{requested} bytes aligned to {alignment} asked, this backend has no such range"
+                "{requested} bytes aligned to {alignment} asked, this backend has no such address"
             ),
             Self::NotOnHost { class, channel } => write!(
                 f,

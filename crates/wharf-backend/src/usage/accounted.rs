@@ -30,6 +30,10 @@ pub unsafe trait Accounted: MemBackend {
         tag: &Tag,
     ) -> Option<NonNull<Header<Self::Policy>>>;
 
+    /// The largest size that a request with this hint can ever be served; [`MemBackend::max_segment_size`] for one that
+    /// wishes nothing. Zero if none can.
+    fn max_segment_size_for(&self, hint: AllocHint) -> usize;
+
     /// What is known of a live segment.
     ///
     /// # Safety

@@ -173,7 +173,7 @@ where
     }
 
     fn max_segment_size(&self) -> usize {
-        self.channel.max_segment_size()
+        self.channel.max_segment_size_for(self.hint)
     }
 
     fn census(&self) -> Census {
@@ -257,6 +257,10 @@ where
         tag: &Tag,
     ) -> Option<NonNull<Header<R::Policy>>> {
         self.channel.vend_tagged(size, self.merged(hint), tag)
+    }
+
+    fn max_segment_size_for(&self, hint: AllocHint) -> usize {
+        self.channel.max_segment_size_for(self.merged(hint))
     }
 
     unsafe fn allocation(&self, header: NonNull<Header<R::Policy>>) -> Allocation {
