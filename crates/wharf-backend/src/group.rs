@@ -118,7 +118,8 @@ impl<R: BackendRef, S: BlockSource> Group<R, S> {
         self.members.get_mut(index)?.as_mut()
     }
 
-    /// Takes a member out, if it is there: to be freed alone, to be shared, or to be handed to a device.
+    /// Takes a member out, if it is there: to be freed alone, to be shared, or to be handed to a device. Its place in the
+    /// list is not used again before the group is cleared, so that nobody takes another member for it.
     #[must_use]
     pub fn take(&mut self, member: Member) -> Option<SegmentMut<R>> {
         let index = self.index(member)?;

@@ -163,9 +163,12 @@ impl Faults {
         self.order(|plan| plan.launches.set(nth, Launch::Twice));
     }
 
-    /// The `nth` launch from now is held until the device is closed. Then it runs, to its own end.
-    pub fn complete_after_close(&self, nth: u64) {
-        self.order(|plan| plan.launches.set(nth, Launch::AfterClose));
+    /// As [`stall_launch`](Self::stall_launch), but if the device is closed first, the launch runs then, to its own end: one
+    /// that completes after the close.
+    pub fn complete_after_close(&self, nth: u64) -> Stall {
+        self.stall(Kind::Launch, |plan| {
+            plan.launches.set(nth, Launch::AfterClose);
+        })
     }
 
     /// The `nth` transfer from now, on whatever channel, moves nothing and ends with
@@ -273,13 +276,7 @@ impl Faults {
                 }
             }
             Some((_, Launch::AfterClose)) => {
-                while !plan.closed {
-                    plan = self
-                        .0
-                        .changed
-                        .wait(plan)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
+                self.pass(Kind::Launch, plan);
                 RUN
             }
         }
