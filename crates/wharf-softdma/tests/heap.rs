@@ -168,5 +168,5 @@ fn every_allocation_of_the_hosts_heap_may_fail() {
         failed += 1;
     }
     // Twelve headers, the set of them and the table of ranges as they grow, the group's list twice, the list of allocations.
-    assert!(failed >= 12 + 2 + 2 + 2 + 1, "{failed}");
+    assert!(failed > 12 + 2 + 2 + 2, "{failed}");
 }
