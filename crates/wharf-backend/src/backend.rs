@@ -42,7 +42,10 @@ impl defmt::Format for Caps {
     }
 }
 
-/// A wish whose meaning is private to the backend that defines it; every other ignores it.
+/// A wish of whoever asks for memory. A backend ignores what it does not know.
+///
+/// The lower half has one meaning on every device that keeps account ([`usage`](crate::usage)): what the memory is for, and
+/// how it is to be aligned. The upper half is the backend's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AllocHint(pub u32);

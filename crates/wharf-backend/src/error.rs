@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::MemSpace;
+use crate::usage::{ChannelId, UsageClass};
 
 /// Why a backend vended nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,34 @@ pub enum AllocError {
         in_use: usize,
         /// Bytes there are, as the census counts them.
         capacity: usize,
+    },
+    /// A device's memory channel has no such range now. Who has its memory tells
+    /// [`Breakdown`](crate::usage::Breakdown).
+    OutOfMemory {
+        /// Bytes asked.
+        requested: usize,
+        /// Bytes that were free, in pieces.
+        available: usize,
+        /// Bytes of the largest piece. If it would do for what was asked, it was not aligned as asked.
+        largest_free: usize,
+        /// Which memory.
+        channel: ChannelId,
+        /// What for.
+        class: UsageClass,
+    },
+    /// No address of this backend's memory is aligned so, taken or free.
+    TooAligned {
+        /// Bytes asked.
+        requested: usize,
+        /// The alignment asked, in bytes.
+        alignment: u64,
+    },
+    /// This class is not for the host's memory, and that is where this channel is.
+    NotOnHost {
+        /// What it was asked for.
+        class: UsageClass,
+        /// Which memory.
+        channel: ChannelId,
     },
     /// No segment of this backend is ever that large.
     TooLarge {
@@ -34,7 +63,7 @@ pub enum AllocError {
     Unsupported,
     /// The device behind the backend was closed.
     Closed,
-    /// A [`FaultInject`](crate::FaultInject) refused, as it was told to.
+    /// It was made to fail: by a [`FaultInject`](crate::FaultInject), or a device with faults on order.
     Injected {
         /// The number of the refused call, from one.
         call: u64,
@@ -72,6 +101,28 @@ impl fmt::Display for AllocError {
                 in_use,
                 capacity,
             } => write!(f, "{requested} bytes asked, {in_use} of {capacity} in use"),
+            Self::OutOfMemory {
+                requested,
+                available,
+                largest_free,
+                channel,
+                class,
+            } => write!(
+                f,
+                "{requested} bytes of class {class} asked, {available} free on {channel}, \
+                 the largest range has {largest_free}"
+            ),
+            Self::TooAligned {
+                requested,
+                alignment,
+            } => write!(
+                f,
+                "{requested} bytes aligned to {alignment} asked, this backend has no such address"
+            ),
+            Self::NotOnHost { class, channel } => write!(
+                f,
+                "class {class} is not for the host's memory, where {channel} is"
+            ),
             Self::TooLarge { requested, max } => write!(
                 f,
                 "{requested} bytes asked, a segment of this backend holds at most {max}"
@@ -82,6 +133,14 @@ impl fmt::Display for AllocError {
             Self::Injected { call } => write!(f, "call {call} was made to fail"),
             Self::Source(refusal) => refusal.fmt(f),
         }
+    }
+}
+
+impl AllocError {
+    /// Whether the same request may be served once something was freed.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::Exhausted { .. } | Self::OutOfMemory { .. })
     }
 }
 
@@ -132,6 +191,11 @@ pub enum TransferError {
     },
     /// The device was closed.
     Closed,
+    /// The device was made to fail.
+    Injected {
+        /// The number of the failed transfer, from one.
+        call: u64,
+    },
 }
 
 impl fmt::Display for TransferError {
@@ -155,6 +219,7 @@ impl fmt::Display for TransferError {
                 "{len} bytes at {offset} are no whole words of {word} bytes"
             ),
             Self::Closed => f.write_str("the device is closed"),
+            Self::Injected { call } => write!(f, "transfer {call} was made to fail"),
         }
     }
 }

@@ -37,6 +37,8 @@
 //! | [`OwnerBackend`] | the bytes of a `Vec`, an `Arc<[u8]>`, a mapping | what exists, without a copy |
 //! | [`backend_set!`] | one of several | one type for all of them |
 //!
+//! Devices with memory channels, usage classes and books: see [`usage`]. Segments that go all at once: [`Group`].
+//!
 //! [`Maintained`] puts a board's cache maintenance around a pool, [`FaultInject`] makes any of them fail when told to; these and
 //! the other wrappers, and how they compose, are in [`wrap`].
 //!
@@ -49,6 +51,8 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod align;
 mod backend;
@@ -56,6 +60,7 @@ mod borrowed;
 mod cache;
 mod error;
 mod from_source;
+mod group;
 mod header;
 #[cfg(feature = "alloc")]
 mod heap;
@@ -68,6 +73,7 @@ mod registry;
 mod segment;
 mod set;
 mod transfer;
+pub mod usage;
 pub mod wrap;
 
 pub use align::{
@@ -85,6 +91,7 @@ pub use borrowed::{
 pub use cache::{CacheOps, LineError, Maintained};
 pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
 pub use from_source::{SourceBackend, SourceLedger};
+pub use group::{Group, GroupError, Member};
 pub use header::Header;
 #[cfg(feature = "alloc")]
 pub use heap::{Heap, HeapBackend};

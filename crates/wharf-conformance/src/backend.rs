@@ -340,7 +340,7 @@ fn held<R: BackendRef + Clone>(backend: &R) -> Result<[Option<SegmentMut<R, Unin
     for (place, size) in held.iter_mut().zip([1, 3, 13, 24, 31, 40, 57, 64]) {
         match SegmentMut::alloc(backend.clone(), size.min(max(backend))) {
             Ok(segment) => *place = Some(segment),
-            Err(AllocError::Exhausted { .. }) => break,
+            Err(refusal) if refusal.may_pass() => break,
             Err(error) => return Err(Failure::refused("a small segment", error.into())),
         }
     }
@@ -395,7 +395,7 @@ fn undisturbed<R: BackendRef + Clone>(backend: &R) -> Outcome {
     for seed in 0..8 {
         match SegmentMut::alloc(backend.clone(), max(backend).min(MOST_STAMPED)) {
             Ok(passing) => drop(stamp(passing, seed)?),
-            Err(AllocError::Exhausted { .. }) => {
+            Err(refusal) if refusal.may_pass() => {
                 return Err(Stop::Inapplicable("it vends one segment"));
             }
             Err(error) => return Err(Failure::refused("a second segment", error.into()).into()),
@@ -512,6 +512,17 @@ fn exhaustion<R: BackendRef + Clone>(backend: &R) -> Outcome {
             capacity,
         } => {
             ensure(in_use <= capacity, "no more is in use than there is")?;
+            requested
+        }
+        AllocError::OutOfMemory {
+            requested,
+            available,
+            largest_free,
+            ..
+        } => {
+            let part = largest_free <= available;
+            ensure(part, "no free range is longer than all of them")?;
+            ensure(largest_free < max, "no free range would have done")?;
             requested
         }
         AllocError::Heap { requested } => requested,

@@ -4,6 +4,7 @@
 use core::fmt;
 use core::task::{Poll, Waker};
 
+use wharf_backend::usage::ChannelId;
 use wharf_backend::{BackendRef, Returned, SegmentMut, State};
 use wharf_sync::SyncPolicy;
 
@@ -193,6 +194,16 @@ pub enum SubmitError {
         /// Its index.
         operand: usize,
     },
+    /// This operand is on a memory channel that the engine does not reach: another device's, or one of its own that is not
+    /// wired to this queue.
+    WrongChannel {
+        /// Its index.
+        operand: usize,
+        /// Where it is.
+        channel: ChannelId,
+        /// The first channel that the engine does reach, if there is one.
+        reached: Option<ChannelId>,
+    },
     /// The engine's limits do not admit this operand.
     Limits {
         /// Its index.
@@ -212,6 +223,17 @@ impl fmt::Display for SubmitError {
                     f,
                     "operand {operand} is in memory that the engine does not reach"
                 )
+            }
+            Self::WrongChannel {
+                operand,
+                channel,
+                reached,
+            } => {
+                write!(f, "operand {operand} is on {channel}, the engine reaches ")?;
+                match reached {
+                    Some(reached) => reached.fmt(f),
+                    None => f.write_str("none"),
+                }
             }
             Self::Limits { operand, error } => write!(f, "operand {operand}: {error}"),
         }

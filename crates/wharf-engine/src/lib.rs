@@ -51,6 +51,7 @@ mod front;
 mod limits;
 mod queue;
 mod stream;
+mod submission_id;
 
 pub use cpu::{CpuEngine, StaticCpuEngine, run_on_host};
 pub use descriptor::{
@@ -65,4 +66,5 @@ pub use limits::{
 };
 pub use queue::{DescriptorQueue, Job, QueueState};
 pub use stream::{Stream, StreamCell, StreamId, TooManyStreams};
+pub use submission_id::{SequenceTooLarge, SubmissionId};
 pub use wharf_backend::{DeviceAddress, Place, Returned};

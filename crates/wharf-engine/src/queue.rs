@@ -370,6 +370,27 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         self.state.with(QueueState::in_flight)
     }
 
+    /// The number of the last submission; zero if there was none.
+    pub fn last(&self) -> Sequence {
+        Sequence::new(self.state.with(|state| state.last.get()))
+    }
+
+    /// Whether everything that was submitted up to `sequence` has landed, aborted or not. Once so, it stays so:
+    /// what [`completed`](Self::completed) is waited for by a barrier.
+    pub fn landed_through(&self, sequence: Sequence) -> bool {
+        self.state.with(|state| {
+            !state.slots.iter().any(|slot| match slot.stage.get() {
+                Stage::Free | Stage::Done { .. } => false,
+                Stage::Queued {
+                    sequence: flying, ..
+                }
+                | Stage::Running {
+                    sequence: flying, ..
+                } => flying <= sequence.get(),
+            })
+        })
+    }
+
     /// Happens with every completion and whenever a full queue has room again.
     pub const fn completed(&self) -> &P::Event {
         &self.completed

@@ -2,10 +2,11 @@
 
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use wharf_engine::{Cargo, Fault};
+use wharf_sync::{Blocking, Event, SyncPolicy};
 
 /// What became of the descriptors that a device took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,39 +22,49 @@ pub struct Stats {
     pub cancelled: u64,
     /// Panics in a cargo's `landed` or `drop`. They are contained, because the device must go on.
     pub cargo_panics: u64,
+    /// Ends that the device told of for something that had ended already. They are ignored.
+    pub spurious: u64,
 }
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} completed, {} faulted ({} of them detached), {} cancelled, {} panics of cargo",
-            self.completed, self.faulted, self.faulted_detached, self.cancelled, self.cargo_panics
+            "{} completed, {} faulted ({} of them detached), {} cancelled, {} panics of cargo, {} spurious",
+            self.completed,
+            self.faulted,
+            self.faulted_detached,
+            self.cancelled,
+            self.cargo_panics,
+            self.spurious
         )
     }
 }
 
-/// Counts what is queued or running.
-#[derive(Default)]
+/// Who lets something land, and what came of it.
 pub(crate) struct Activity {
     work: Mutex<Work>,
-    idle: Condvar,
+    /// Happens whenever a call that may have let something land has returned.
+    changed: <Blocking as SyncPolicy>::Event,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self {
+            work: Mutex::default(),
+            changed: Event::new(),
+        }
+    }
 }
 
 #[derive(Default)]
 struct Work {
-    /// Submitted, and not landed.
-    outstanding: usize,
-    /// The threads that are in a call that may let something land, once a call: when one returns, pollers see what landed
-    /// in it. (A thread may be in calls of several devices, one inside the other, so no thread-local will do.)
-    landing: Vec<ThreadId>,
+    /// Calls that may let something land, so far.
+    calls: u64,
+    /// Those that have not returned: the thread, and the number of the call. When one returns, pollers see what landed in
+    /// it. (A thread may be in calls of several devices, one inside the other, so no thread-local will do.)
+    landing: Vec<(ThreadId, u64)>,
     stats: Stats,
-}
-
-impl Work {
-    const fn is_idle(&self) -> bool {
-        self.outstanding == 0 && self.landing.is_empty()
-    }
 }
 
 impl Activity {
@@ -65,46 +76,59 @@ impl Activity {
         self.work().stats
     }
 
+    pub(crate) const fn changed(&self) -> &<Blocking as SyncPolicy>::Event {
+        &self.changed
+    }
+
     /// Until the return value is dropped, cargo may land on this thread.
     pub(crate) fn landing(&self) -> Landing<'_> {
-        self.work().landing.push(thread::current().id());
-        Landing { activity: self }
+        let mut work = self.work();
+        let call = work.calls;
+        work.calls += 1;
+        work.landing.push((thread::current().id(), call));
+        Landing {
+            activity: self,
+            call,
+        }
     }
 
     /// Whether this thread is in a call of [`Cargo::landed`], and so must not wait for the end of it.
     pub(crate) fn is_landing_here(&self) -> bool {
-        self.work().landing.contains(&thread::current().id())
+        let here = thread::current().id();
+        let work = self.work();
+        work.landing.iter().any(|&(thread, _)| thread == here)
     }
 
-    pub(crate) fn wait_until_idle(&self) {
-        let mut work = self.work();
-        while !work.is_idle() {
-            work = self.idle.wait(work).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// How many calls that may let something land have begun.
+    pub(crate) fn calls(&self) -> u64 {
+        self.work().calls
     }
 
-    /// Something changed for good: tells those who wait for the end, if this was it.
-    fn change(&self, change: impl FnOnce(&mut Work)) {
-        let mut work = self.work();
-        change(&mut work);
-        if work.is_idle() {
-            self.idle.notify_all();
-        }
+    /// Whether the first `calls` of them have returned.
+    pub(crate) fn have_returned(&self, calls: u64) -> bool {
+        self.work().landing.iter().all(|&(_, call)| call >= calls)
+    }
+
+    /// An end was told of that had been told of before.
+    pub(crate) fn spurious(&self) {
+        self.work().stats.spurious += 1;
     }
 }
 
 pub(crate) struct Landing<'a> {
     activity: &'a Activity,
+    call: u64,
 }
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        let here = thread::current().id();
-        self.activity.change(|work| {
-            if let Some(index) = work.landing.iter().position(|&thread| thread == here) {
-                work.landing.swap_remove(index);
-            }
-        });
+        let call = self.call;
+        self.activity
+            .work()
+            .landing
+            .retain(|&(_, other)| other != call);
+        // Wakers are code of others.
+        let _ = contained(|| self.activity.changed.notify());
     }
 }
 
@@ -119,7 +143,6 @@ pub(crate) struct Tracked<C: Cargo> {
 
 impl<C: Cargo> Tracked<C> {
     pub(crate) fn new(cargo: C, activity: &Arc<Activity>) -> Self {
-        activity.work().outstanding += 1;
         Self {
             cargo: Some(cargo),
             outcome: None,
@@ -141,15 +164,13 @@ impl<C: Cargo> Cargo for Tracked<C> {
         let cargo = self.cargo.as_mut();
         let calm = contained(|| cargo.map(|cargo| cargo.landed(outcome))).is_some();
         self.outcome = Some(outcome);
-        self.activity.change(|work| {
-            work.outstanding -= 1;
-            work.stats.cargo_panics += u64::from(!calm);
-            match outcome {
-                Ok(()) => work.stats.completed += 1,
-                Err(Fault::Aborted | Fault::Closed) => work.stats.cancelled += 1,
-                Err(_) => work.stats.faulted += 1,
-            }
-        });
+        let stats = &mut self.activity.work().stats;
+        stats.cargo_panics += u64::from(!calm);
+        match outcome {
+            Ok(()) => stats.completed += 1,
+            Err(Fault::Aborted | Fault::Closed) => stats.cancelled += 1,
+            Err(_) => stats.faulted += 1,
+        }
     }
 }
 
@@ -159,13 +180,13 @@ impl<C: Cargo> Drop for Tracked<C> {
         let unseen = cargo.is_some();
         let calm = contained(|| drop(cargo)).is_some();
         let outcome = self.outcome;
-        self.activity.change(|work| {
-            work.outstanding -= usize::from(outcome.is_none());
-            work.stats.cargo_panics += u64::from(!calm);
-            if unseen && matches!(outcome, Some(Err(Fault::Kernel(_) | Fault::Panicked))) {
-                work.stats.faulted_detached += 1;
-            }
-        });
+        let faulted = !matches!(
+            outcome,
+            None | Some(Ok(()) | Err(Fault::Aborted | Fault::Closed))
+        );
+        let stats = &mut self.activity.work().stats;
+        stats.cargo_panics += u64::from(!calm);
+        stats.faulted_detached += u64::from(unseen && faulted);
     }
 }
 

@@ -1,20 +1,21 @@
-//! The bytes of the device.
+//! The bytes of a channel.
 //!
 //! Invariants of an [`Arena`]:
-//! 1. `start` is the first of `len` bytes of one live allocation, `allocation`, made with `layout`. They are all
+//! 1. the backing, if there is one, is the first of `len` bytes of one live allocation, made with `layout`. They are all
 //!    initialised: they start as zero, and only bytes with values are written to them;
-//! 2. `base + len` does not wrap, and no other arena of the program has, or had, an address in `base..base + len`;
+//! 2. `base + len` does not wrap, and while the claim lives no other arena of the program has an address of it;
 //! 3. no reference to the bytes is formed here: they move through raw pointers. References exist only on the
 //!    device's worker, to the operands of the one descriptor that runs.
 #![allow(unsafe_code, reason = "owns the allocation and copies to and from it")]
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 use wharf_backend::DeviceAddress;
+use wharf_backend::usage::ChannelId;
 
-use crate::OpenError;
+use crate::addresses::Claim;
+use crate::{ChannelConfig, OpenError};
 
 /// What addresses and sizes are multiples of.
 pub(crate) const GRANULE: usize = 64;
@@ -23,20 +24,19 @@ pub(crate) const GRANULE: usize = 64;
 /// them, which for gigabytes that are never used is a long time.
 const HEAP_ALIGN: usize = 16;
 
-/// The most bytes of an arena: whole granules, of which the allocation has one more.
+/// The most bytes of an arena with bytes: whole granules, of which the allocation has one more.
 const MAX: usize = (isize::MAX.unsigned_abs() - HEAP_ALIGN) / GRANULE * GRANULE - GRANULE;
-
-/// The address of the first device's first byte. Far from zero, so that a mere offset is never an address.
-const FIRST_ADDRESS: u64 = 0x1000_0000_0000;
-/// Address ranges start at multiples of this, and at least as much stays unused behind each.
-const ADDRESS_STEP: u64 = 1 << 32;
-
-static NEXT_ADDRESS: Mutex<u64> = Mutex::new(FIRST_ADDRESS);
+/// The most bytes of one without.
+const MAX_PLANNED: usize = usize::MAX / GRANULE * GRANULE;
 
 pub(crate) struct Arena {
-    start: NonNull<u8>,
+    backing: Option<Backing>,
     len: usize,
-    base: DeviceAddress,
+    claim: Claim,
+}
+
+struct Backing {
+    start: NonNull<u8>,
     allocation: NonNull<u8>,
     layout: Layout,
 }
@@ -46,44 +46,62 @@ unsafe impl Send for Arena {}
 // SAFETY: the bytes are reached through `unsafe` functions only, whose callers keep conflicting accesses apart.
 unsafe impl Sync for Arena {}
 
-/// Takes the next range of addresses for `len` bytes.
-fn claim_addresses(next: &mut u64, len: usize) -> Option<DeviceAddress> {
-    let base = *next;
-    let end = base.checked_add(u64::try_from(len).ok()?)?;
-    *next = end
-        .checked_next_multiple_of(ADDRESS_STEP)?
-        .checked_add(ADDRESS_STEP)?;
-    Some(DeviceAddress::new(base))
+impl Backing {
+    /// `len` bytes, at most [`MAX`] and not none, of value zero.
+    fn new(len: usize) -> Result<Self, OpenError> {
+        let refused = OpenError::Memory { requested: len };
+        let layout = Layout::from_size_align(len + GRANULE, HEAP_ALIGN).map_err(|_| refused)?;
+        // SAFETY: the layout is not of zero size.
+        let allocation =
+            NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(refused)?;
+        let skipped = allocation.addr().get().next_multiple_of(GRANULE) - allocation.addr().get();
+        Ok(Self {
+            // SAFETY: less than a granule, of which there is one to spare.
+            start: unsafe { allocation.add(skipped) },
+            allocation,
+            layout,
+        })
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1; nobody can reach the bytes any more without the arena.
+        unsafe { std::alloc::dealloc(self.allocation.as_ptr(), self.layout) };
+    }
 }
 
 impl Arena {
-    /// `requested` bytes, rounded up to whole granules, of value zero.
-    pub(crate) fn new(requested: usize) -> Result<Self, OpenError> {
+    /// As configured, rounded up to whole granules, of value zero.
+    pub(crate) fn new(id: ChannelId, config: &ChannelConfig) -> Result<Self, OpenError> {
+        let requested = config.memory;
         if requested == 0 {
             return Err(OpenError::NoMemory);
         }
-        if requested > MAX {
-            let max = MAX;
+        let max = if config.bytes { MAX } else { MAX_PLANNED };
+        if requested > max {
             return Err(OpenError::TooLarge { requested, max });
         }
+        if let Some(base) = config.base
+            && !base.get().is_multiple_of(GRANULE as u64)
+        {
+            let granule = GRANULE;
+            return Err(OpenError::BaseUnaligned { base, granule });
+        }
         let len = requested.next_multiple_of(GRANULE);
-        let layout = Layout::from_size_align(len + GRANULE, HEAP_ALIGN)
-            .map_err(|_| OpenError::Memory { requested })?;
-        // SAFETY: the layout is not of zero size.
-        let allocation = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
-            .ok_or(OpenError::Memory { requested })?;
-        let skipped = allocation.addr().get().next_multiple_of(GRANULE) - allocation.addr().get();
-        let mut arena = Self {
-            // SAFETY: less than a granule, of which there is one to spare.
-            start: unsafe { allocation.add(skipped) },
-            len,
-            base: DeviceAddress::new(0),
-            allocation,
-            layout,
+        let backing = if config.bytes {
+            // Told in the bytes that were asked for.
+            let told = |_| OpenError::Memory { requested };
+            Some(Backing::new(len).map_err(told)?)
+        } else {
+            None
         };
-        let mut next = NEXT_ADDRESS.lock().unwrap_or_else(PoisonError::into_inner);
-        arena.base = claim_addresses(&mut next, len).ok_or(OpenError::NoAddresses { requested })?;
-        Ok(arena)
+        let claim = Claim::new(id, config.base, len)?;
+        Ok(Self {
+            backing,
+            len,
+            claim,
+        })
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -91,19 +109,28 @@ impl Arena {
     }
 
     pub(crate) const fn base(&self) -> DeviceAddress {
-        self.base
+        self.claim.base()
+    }
+
+    /// Whether there are bytes behind the addresses.
+    pub(crate) const fn has_bytes(&self) -> bool {
+        self.backing.is_some()
+    }
+
+    /// Whether `len` bytes at `address` are all in here, with bytes behind them or not.
+    pub(crate) fn offset(&self, address: DeviceAddress, len: usize) -> Option<usize> {
+        let offset = address.get().checked_sub(self.base().get())?;
+        let offset = usize::try_from(offset).ok()?;
+        (offset.checked_add(len)? <= self.len).then_some(offset)
     }
 
     /// Where the host finds `len` bytes at `address`, if all of them are here. The pointer has provenance over the
     /// arena; following it is up to the caller.
     pub(crate) fn locate(&self, address: DeviceAddress, len: usize) -> Option<NonNull<u8>> {
-        let offset = address.get().checked_sub(self.base.get())?;
-        let offset = usize::try_from(offset).ok()?;
-        if offset.checked_add(len)? > self.len {
-            return None;
-        }
+        let backing = self.backing.as_ref()?;
+        let offset = self.offset(address, len)?;
         // SAFETY: at most one past the last byte, by invariant 1.
-        Some(unsafe { self.start.add(offset) })
+        Some(unsafe { backing.start.add(offset) })
     }
 
     /// Copies from host memory. `false` if the range is not here.
@@ -158,31 +185,17 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: invariant 1; nobody can reach the bytes any more without the arena.
-        unsafe { std::alloc::dealloc(self.allocation.as_ptr(), self.layout) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn address_ranges_are_apart_and_end() {
-        let mut next = FIRST_ADDRESS;
-        let claimed = [1, GRANULE, 5 << 20].map(|len| claim_addresses(&mut next, len));
-        let at = |step: u64| Some(DeviceAddress::new(FIRST_ADDRESS + step * ADDRESS_STEP));
-        assert_eq!(claimed, [at(0), at(2), at(4)]);
-        let mut next = u64::MAX - 100;
-        assert_eq!(claim_addresses(&mut next, 128), None, "would wrap");
-        assert_eq!(claim_addresses(&mut next, 64), None, "leaves no gap");
+    fn arena(config: &ChannelConfig) -> Result<Arena, OpenError> {
+        Arena::new(ChannelId::new(0, 0), config)
     }
 
     #[test]
     fn ranges_are_located_exactly() {
-        let arena = Arena::new(100).unwrap();
+        let arena = arena(&ChannelConfig::new(100)).unwrap();
         assert_eq!(arena.len(), 128);
         let base = arena.base();
         let at = |offset: u64| base.checked_add(offset).unwrap();
@@ -205,22 +218,49 @@ mod tests {
 
     #[test]
     fn memory_starts_as_zero_and_sizes_are_checked() {
-        let arena = Arena::new(200).unwrap();
+        let open = |memory| arena(&ChannelConfig::new(memory));
+        let arena = open(200).unwrap();
         let mut bytes = [1_u8; 200];
         // SAFETY: a live array of that length; nobody else knows the arena.
         assert!(unsafe { arena.copy_out(arena.base(), NonNull::from(&mut bytes).cast(), 200) });
         assert_eq!(bytes, [0; 200]);
-        assert_eq!(Arena::new(0).err(), Some(OpenError::NoMemory));
+        assert_eq!(open(0).err(), Some(OpenError::NoMemory));
         for requested in [usize::MAX, isize::MAX.unsigned_abs(), MAX + 1] {
             let refused = OpenError::TooLarge {
                 requested,
                 max: MAX,
             };
-            assert_eq!(Arena::new(requested).err(), Some(refused));
+            assert_eq!(open(requested).err(), Some(refused));
         }
         for requested in [MAX, MAX - 1] {
             let refused = OpenError::Memory { requested };
-            assert_eq!(Arena::new(requested).err(), Some(refused));
+            assert_eq!(open(requested).err(), Some(refused));
         }
+    }
+
+    #[test]
+    fn a_base_is_a_granules_and_addresses_need_no_bytes() {
+        let base = DeviceAddress::new(0x5_0000_0020);
+        let granule = GRANULE;
+        assert_eq!(
+            arena(&ChannelConfig::new(64).at(base)).err(),
+            Some(OpenError::BaseUnaligned { base, granule })
+        );
+        let base = DeviceAddress::new(0x7_0000_0040);
+        let planned = arena(&ChannelConfig::new(1 << 40).at(base).without_bytes()).unwrap();
+        assert_eq!((planned.base(), planned.len()), (base, 1 << 40));
+        let high = DeviceAddress::new(base.get() + (1 << 39));
+        assert_eq!(planned.offset(high, 1 << 39), Some(1 << 39));
+        assert_eq!(planned.offset(high, (1 << 39) + 1), None);
+        assert!(planned.locate(high, 1).is_none());
+        assert!(!planned.has_bytes());
+        let refused = arena(&ChannelConfig::new(usize::MAX).without_bytes());
+        assert_eq!(
+            refused.err(),
+            Some(OpenError::TooLarge {
+                requested: usize::MAX,
+                max: MAX_PLANNED
+            })
+        );
     }
 }

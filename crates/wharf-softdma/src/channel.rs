@@ -15,8 +15,12 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use wharf_backend::usage::{
+    Accounted, Allocation, ChannelId, EventRing, Tag, Tagged, UsageBooks, UsageClass, UsageEvent,
+    UsageEventKind,
+};
 use wharf_backend::wrap::{OwnsBytes, WaitQueue, Waits};
 use wharf_backend::{
     AllocError, AllocHint, Caps, Census, DeviceAddress, Header, MemBackend, MemSpace, Place,
@@ -27,17 +31,39 @@ use wharf_sync::Blocking;
 
 use crate::arena::{Arena, GRANULE};
 use crate::ranges::{RangeId, Ranges, Refused};
-use crate::{Ledger, OpenError};
+use crate::{ChannelConfig, Faults, Ledger, OpenError};
 
-/// The memory of a [`SoftDma`](crate::SoftDma): a backend in device space, used through an `Arc`.
+/// Events that can be read.
+const EVENTS: usize = 64;
+
+/// A memory of a [`SoftDma`](crate::SoftDma): a backend in device space, used through an `Arc`.
 ///
-/// Segments start at multiples of 64 bytes and take whole granules of 64. Their bytes have values from the start:
-/// zero at first, later whatever the segment before left there (nothing is scrubbed).
+/// Segments start at multiples of 64 bytes, or of any larger power of two that is asked for, and take whole granules of 64.
+/// Their bytes have values from the start: zero at first, later whatever the segment before left there (nothing is
+/// scrubbed).
 ///
 /// The host reaches the bytes by transfer only: [`read`](wharf_backend::SegmentMut::read),
 /// [`write`](wharf_backend::SegmentMut::write) and [`fill`](wharf_backend::SegmentMut::fill) of a segment are
 /// synchronous, and carried out by the calling CPU through a window; they do not pass the device's queue.
 /// Kernels and copies run on the device's own thread.
+///
+/// It keeps account ([`Accounted`]) of what its memory is used for. Say so by asking through [`tagged`](Self::tagged):
+///
+/// ```
+/// use wharf_backend::SegmentMut;
+/// use wharf_backend::usage::UsageClass;
+/// use wharf_softdma::{Config, SoftDma};
+///
+/// let device = SoftDma::<()>::open(Config::new(1 << 20))?;
+/// let weights = device.channel().tagged("conv1.weight", UsageClass::WEIGHT).aligned(4096)?;
+/// let segment = SegmentMut::alloc(weights, 1000)?;
+/// let allocation = segment.allocation();
+/// assert_eq!(allocation.address.get() % 4096, 0);
+/// assert_eq!((allocation.asked, allocation.allocated, allocation.align_offset), (1000, 1024, 0));
+/// assert_eq!(allocation.tag.to_string(), "conv1.weight");
+/// assert_eq!(device.channel().ledger().usage.class(UsageClass::WEIGHT).in_use, 1024);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 ///
 /// Once the device is closed, nothing is vended and nothing moves. Live segments may still be dropped, also
 /// when the device is gone: the memory is given back with the last `Arc`.
@@ -67,8 +93,12 @@ use crate::{Ledger, OpenError};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Channel {
+    id: ChannelId,
     name: &'static str,
+    reached: bool,
+    on_host: bool,
     arena: Arena,
+    faults: Faults,
     closed: AtomicBool,
     state: Mutex<State>,
     waiters: WaitQueue<Blocking>,
@@ -78,19 +108,32 @@ pub struct Channel {
 }
 
 struct State {
-    ranges: Ranges,
+    ranges: Ranges<Owner>,
     /// The addresses of the live headers.
     live: HashSet<usize>,
     /// In bytes, in whole granules.
-    in_use: usize,
-    peak: usize,
-    refused: usize,
-    largest_refused: usize,
-    /// The size whose refusal was the fault of the host's heap, until somebody asks for the cause.
-    heap_refused: Option<usize>,
+    books: UsageBooks,
+    events: EventRing<EVENTS>,
+    /// Why the last request was refused, if the books do not tell, until somebody asks.
+    cause: Option<Cause>,
     segments_peak: usize,
     allocations: u64,
     frees: u64,
+}
+
+/// Who has a range.
+struct Owner {
+    asked: usize,
+    class: UsageClass,
+    tag: Tag,
+}
+
+/// A refusal that is not for want of room.
+#[derive(Clone, Copy)]
+struct Cause {
+    size: usize,
+    hint: AllocHint,
+    error: AllocError,
 }
 
 /// A segment's control block. The header is first, so that a pointer to it is one to the block.
@@ -127,35 +170,61 @@ impl Drop for Room {
     }
 }
 
+/// What a channel needs of the host: bytes, addresses, and the table of ranges.
+pub(crate) struct Memory {
+    arena: Arena,
+    ranges: Ranges<Owner>,
+}
+
+impl Memory {
+    pub(crate) fn new(id: ChannelId, config: &ChannelConfig) -> Result<Self, OpenError> {
+        let arena = Arena::new(id, config)?;
+        let requested = config.memory;
+        let ranges =
+            Ranges::new(arena.len() / GRANULE).map_err(|_| OpenError::Memory { requested })?;
+        Ok(Self { arena, ranges })
+    }
+}
+
 impl Channel {
-    pub(crate) fn new(name: &'static str, memory: usize) -> Result<Self, OpenError> {
-        let arena = Arena::new(memory)?;
-        let ranges = Ranges::new(arena.len() / GRANULE)
-            .map_err(|_| OpenError::Memory { requested: memory })?;
-        Ok(Self {
-            name,
-            arena,
+    pub(crate) fn new(
+        id: ChannelId,
+        config: &ChannelConfig,
+        Memory { arena, ranges }: Memory,
+        faults: Faults,
+    ) -> Self {
+        Self {
+            id,
+            name: config.name,
+            reached: config.reached && arena.has_bytes(),
+            on_host: config.on_host,
+            faults,
             closed: AtomicBool::new(false),
             state: Mutex::new(State {
                 ranges,
                 live: HashSet::new(),
-                in_use: 0,
-                peak: 0,
-                refused: 0,
-                largest_refused: 0,
-                heap_refused: None,
+                books: UsageBooks::new(arena.len()),
+                events: EventRing::new(),
+                cause: None,
                 segments_peak: 0,
                 allocations: 0,
                 frees: 0,
             }),
+            arena,
             waiters: WaitQueue::new(),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             bytes_filled: AtomicU64::new(0),
-        })
+        }
     }
 
-    /// The address of the first byte. No two channels of a program have an address in common, so a segment of
+    /// Which channel it is, in errors and reports.
+    #[must_use]
+    pub const fn id(&self) -> ChannelId {
+        self.id
+    }
+
+    /// The address of the first byte. No two live channels of a program have an address in common, so a segment of
     /// one device is never mistaken for memory of another.
     #[must_use]
     pub const fn base(&self) -> DeviceAddress {
@@ -168,10 +237,28 @@ impl Channel {
         self.arena.len()
     }
 
+    /// Whether the device's queue reaches it.
+    #[must_use]
+    pub const fn is_reached(&self) -> bool {
+        self.reached
+    }
+
+    /// Whether it lies in the host's DRAM, and so refuses classes that are not for there.
+    #[must_use]
+    pub const fn is_on_host(&self) -> bool {
+        self.on_host
+    }
+
     /// Whether the device was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// A reference to this channel for memory of one class, that its owner calls `tag`.
+    #[must_use]
+    pub fn tagged(self: &Arc<Self>, tag: impl Into<Tag>, class: UsageClass) -> Tagged<Arc<Self>> {
+        Tagged::new(Arc::clone(self), tag, class)
     }
 
     /// What it holds, and what moved.
@@ -179,7 +266,10 @@ impl Channel {
     pub fn ledger(&self) -> Ledger {
         let state = self.state();
         Ledger {
-            census: self.count(&state),
+            channel: self.id,
+            name: self.name,
+            census: state.books.total(),
+            usage: state.books,
             segments: state.live.len(),
             segments_peak: state.segments_peak,
             largest_free: state.ranges.largest() * GRANULE,
@@ -188,7 +278,53 @@ impl Channel {
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             bytes_filled: self.bytes_filled.load(Ordering::Relaxed),
+            events_dropped: state.events.dropped(),
         }
+    }
+
+    /// The live segments, in the order of their addresses, as they are now.
+    ///
+    /// # Errors
+    /// The host's heap has no room for the list.
+    pub fn allocations(&self) -> Result<impl ExactSizeIterator<Item = Allocation>, AllocError> {
+        let mut list = Vec::new();
+        let state = self.state();
+        let requested = state.live.len().saturating_mul(size_of::<Allocation>());
+        list.try_reserve_exact(state.live.len())
+            .map_err(|_| AllocError::Heap { requested })?;
+        list.extend(state.ranges.owners().map(|taken| self.describe(taken)));
+        Ok(list.into_iter())
+    }
+
+    /// The live segment that has this address: the one behind a tensor's
+    /// [`place`](wharf_backend::Place), say.
+    #[must_use]
+    pub fn allocation_at(&self, address: DeviceAddress) -> Option<Allocation> {
+        let granule = self.arena.offset(address, 1)? / GRANULE;
+        let state = self.state();
+        let mut owners = state.ranges.owners();
+        owners
+            .find(|&(_, start, len)| (start..start + len).contains(&granule))
+            .map(|taken| self.describe(taken))
+    }
+
+    fn describe(&self, (owner, start, len): (&Owner, usize, usize)) -> Allocation {
+        Allocation {
+            channel: self.id,
+            address: self.address(start),
+            asked: owner.asked,
+            allocated: len * GRANULE,
+            // What lies before an aligned segment is free.
+            align_offset: 0,
+            class: owner.class,
+            tag: owner.tag,
+        }
+    }
+
+    /// Where a granule starts.
+    const fn address(&self, granule: usize) -> DeviceAddress {
+        // No wrap: it lies in the arena, whose addresses do not wrap.
+        DeviceAddress::new(self.base().get().wrapping_add((granule * GRANULE) as u64))
     }
 
     pub(crate) fn close(&self) {
@@ -197,7 +333,7 @@ impl Channel {
         self.waiters.wake();
     }
 
-    /// Where the worker finds an operand, if all of it is device memory of this channel.
+    /// Where the worker finds an operand, if all of it is memory of this channel and has bytes.
     pub(crate) fn locate(&self, operand: &Operand) -> Option<NonNull<u8>> {
         match operand.place {
             Place::Device(address) => self.arena.locate(address, operand.len),
@@ -210,42 +346,92 @@ impl Channel {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, state: &State) -> Census {
-        Census {
-            unit: 1,
-            capacity: self.capacity(),
-            in_use: state.in_use,
-            peak: state.peak,
-            refused: state.refused.wrapping_sub(self.waiters.untold()),
-            dropped: 0,
-            largest_refused: state.largest_refused,
+    /// Why no request like this one is ever served here.
+    fn never(&self, size: usize, hint: AllocHint) -> Option<AllocError> {
+        if self.is_closed() {
+            return Some(AllocError::Closed);
+        }
+        let class = hint.class();
+        if self.on_host && class.is_device_only() {
+            let channel = self.id;
+            return Some(AllocError::NotOnHost { class, channel });
+        }
+        let requested = size;
+        match self.room_for(hint) {
+            0 => Some(AllocError::TooAligned {
+                requested,
+                alignment: hint.alignment(),
+            }),
+            max if size > max => Some(AllocError::TooLarge { requested, max }),
+            _ => None,
         }
     }
 
-    /// Vends, or says why not. Counts no refusal.
+    /// Bytes from the first address on that is aligned as a hint asks.
+    fn room_for(&self, hint: AllocHint) -> usize {
+        let (first, align) = self.alignment_of(hint);
+        let skipped = usize::try_from(first.wrapping_neg() & (align - 1)).unwrap_or(usize::MAX);
+        self.capacity()
+            .saturating_sub(skipped.saturating_mul(GRANULE))
+    }
+
+    /// The number of the first granule, and the multiples of granules that a hint asks for.
+    const fn alignment_of(&self, hint: AllocHint) -> (u64, u64) {
+        let granule = GRANULE as u64;
+        let align = hint.alignment() / granule;
+        (
+            self.base().get() / granule,
+            if align == 0 { 1 } else { align },
+        )
+    }
+
+    /// Vends, or says why not, if that is not for want of room. Counts no refusal.
     fn try_vend(
         &self,
         state: &mut State,
         room: Option<Room>,
-        size: usize,
-    ) -> Result<NonNull<Header<Blocking>>, Refused> {
-        if self.is_closed() || size > self.capacity() {
-            return Err(Refused::Space);
+        (size, hint): (usize, AllocHint),
+        tag: &Tag,
+    ) -> Result<NonNull<Header<Blocking>>, Option<AllocError>> {
+        if let Some(never) = self.never(size, hint) {
+            return Err(Some(never));
         }
-        let room = room.ok_or(Refused::Heap)?;
-        state.live.try_reserve(1).map_err(|_| Refused::Heap)?;
-        let granules = size.max(1).div_ceil(GRANULE);
-        let (range, start) = state.ranges.take(granules)?;
+        if let Some(call) = self.faults.alloc() {
+            return Err(Some(AllocError::Injected { call }));
+        }
+        let heap = Some(AllocError::Heap { requested: size });
+        let room = room.ok_or(heap)?;
+        state.live.try_reserve(1).map_err(|_| heap)?;
+        let class = hint.class();
+        let owner = Owner {
+            asked: size,
+            class,
+            tag: *tag,
+        };
+        let taken = state
+            .ranges
+            .take(granules(size), self.alignment_of(hint), owner);
+        let (range, start) = taken.map_err(|refused| match refused {
+            Refused::Space => None,
+            Refused::Heap => heap,
+        })?;
+        let address = self.address(start);
         let header = room.keep(Block {
             header: Header::new(size),
-            address: DeviceAddress::new(self.base().get() + (start * GRANULE) as u64),
+            address,
             range,
         });
         state.live.insert(header.addr().get());
-        state.in_use += granules * GRANULE;
-        state.peak = state.peak.max(state.in_use);
+        state.books.take(class, granules(size) * GRANULE);
         state.segments_peak = state.segments_peak.max(state.live.len());
         state.allocations += 1;
+        state.events.push(UsageEvent {
+            kind: UsageEventKind::Alloc,
+            class,
+            bytes: size,
+            address: Some(address),
+            tag: *tag,
+        });
         Ok(header)
     }
 
@@ -258,8 +444,13 @@ impl Channel {
         header: NonNull<Header<Blocking>>,
         offset: usize,
     ) -> Result<DeviceAddress, TransferError> {
+        self.faults.transfer()?;
         if self.is_closed() {
             return Err(TransferError::Closed);
+        }
+        if !self.arena.has_bytes() {
+            let space = MemSpace::Device;
+            return Err(TransferError::Unsupported { space });
         }
         // SAFETY: a live header, so invariant 1.
         let address = unsafe { header.cast::<Block>().as_ref() }.address;
@@ -268,6 +459,11 @@ impl Channel {
             address.get().wrapping_add(offset as u64),
         ))
     }
+}
+
+/// How many granules a segment takes: one also for no bytes.
+fn granules(size: usize) -> usize {
+    size.max(1).div_ceil(GRANULE)
 }
 
 /// Counts `len` bytes that moved, or explains why none did.
@@ -296,39 +492,25 @@ fn moved(
 unsafe impl MemBackend for Channel {
     type Policy = Blocking;
 
-    fn vend(&self, size: usize, _: AllocHint) -> Option<NonNull<Header<Blocking>>> {
-        let room = Room::new();
-        let mut state = self.state();
-        match self.try_vend(&mut state, room, size) {
-            Ok(header) => Some(header),
-            Err(refused) => {
-                state.refused += 1;
-                state.largest_refused = state.largest_refused.max(size);
-                state.heap_refused = (refused == Refused::Heap).then_some(size);
-                None
-            }
-        }
+    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Blocking>>> {
+        self.vend_tagged(size, hint, &Tag::NONE)
     }
 
-    fn refusal(&self, size: usize, _: AllocHint) -> AllocError {
-        if self.is_closed() {
-            return AllocError::Closed;
-        }
-        let capacity = self.capacity();
-        if size > capacity {
-            return AllocError::TooLarge {
-                requested: size,
-                max: capacity,
-            };
+    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
+        if let Some(never) = self.never(size, hint) {
+            return never;
         }
         let mut state = self.state();
-        match state.heap_refused.take_if(|refused| *refused == size) {
-            Some(requested) => AllocError::Heap { requested },
-            None => AllocError::Exhausted {
-                requested: size,
-                in_use: state.in_use,
-                capacity,
-            },
+        let asked = |cause: &mut Cause| (cause.size, cause.hint) == (size, hint);
+        if let Some(cause) = state.cause.take_if(asked) {
+            return cause.error;
+        }
+        AllocError::OutOfMemory {
+            requested: size,
+            available: self.capacity() - state.books.total().in_use,
+            largest_free: state.ranges.largest() * GRANULE,
+            channel: self.id,
+            class: hint.class(),
         }
     }
 
@@ -340,9 +522,22 @@ unsafe impl MemBackend for Channel {
         {
             let mut state = self.state();
             state.live.remove(&header.addr().get());
-            state.in_use -= state.ranges.give(block.range) * GRANULE;
+            let (len, owner) = state.ranges.give(block.range);
+            // By invariant 1 somebody had it.
+            if let Some(Owner { asked, class, tag }) = owner {
+                state.books.give(class, len * GRANULE);
+                state.events.push(UsageEvent {
+                    kind: UsageEventKind::Free,
+                    class,
+                    bytes: asked,
+                    address: Some(block.address),
+                    tag,
+                });
+            }
             state.frees += 1;
         }
+        // The room is freed first: whoever is woken may want it.
+        drop(room);
         self.waiters.wake();
     }
 
@@ -373,7 +568,12 @@ unsafe impl MemBackend for Channel {
 
     /// In bytes: what is really taken, in whole granules.
     fn census(&self) -> Census {
-        self.count(&self.state())
+        let total = self.state().books.total();
+        Census {
+            // Whoever still waits was not told.
+            refused: total.refused.wrapping_sub(self.waiters.untold()),
+            ..total
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -423,6 +623,71 @@ unsafe impl MemBackend for Channel {
     }
 }
 
+// SAFETY: headers and ranges as above.
+unsafe impl Accounted for Channel {
+    fn channel(&self) -> ChannelId {
+        self.id
+    }
+
+    fn vend_tagged(
+        &self,
+        size: usize,
+        hint: AllocHint,
+        tag: &Tag,
+    ) -> Option<NonNull<Header<Blocking>>> {
+        let room = Room::new();
+        let mut state = self.state();
+        match self.try_vend(&mut state, room, (size, hint), tag) {
+            Ok(header) => Some(header),
+            Err(cause) => {
+                state.cause = cause.map(|error| Cause { size, hint, error });
+                state.books.refuse(hint.class(), size);
+                state.events.push(UsageEvent {
+                    kind: UsageEventKind::Refusal,
+                    class: hint.class(),
+                    bytes: size,
+                    address: None,
+                    tag: *tag,
+                });
+                None
+            }
+        }
+    }
+
+    fn max_segment_size_for(&self, hint: AllocHint) -> usize {
+        if self.on_host && hint.class().is_device_only() {
+            return 0;
+        }
+        self.room_for(hint)
+    }
+
+    unsafe fn allocation(&self, header: NonNull<Header<Blocking>>) -> Allocation {
+        // SAFETY: a live header, so a block by invariant 1. Nobody writes it while the header lives.
+        let block = unsafe { header.cast::<Block>().as_ref() };
+        let state = self.state();
+        match state.ranges.owner(block.range) {
+            Some(taken) => self.describe(taken),
+            None => unreachable!("a live segment has its range"),
+        }
+    }
+
+    fn usage(&self) -> UsageBooks {
+        self.state().books
+    }
+
+    fn largest_free(&self) -> usize {
+        self.state().ranges.largest() * GRANULE
+    }
+
+    fn recorded(&self) -> u64 {
+        self.state().events.recorded()
+    }
+
+    fn event(&self, number: u64) -> Option<UsageEvent> {
+        self.state().events.get(number).copied()
+    }
+}
+
 /// Device memory is the device's: nobody looks at it after the segment is gone.
 impl OwnsBytes for Channel {}
 
@@ -436,6 +701,7 @@ impl Waits for Channel {
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel")
+            .field("id", &self.id)
             .field("name", &self.name)
             .field("base", &self.base())
             .field("closed", &self.is_closed())

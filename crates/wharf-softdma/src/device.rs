@@ -1,58 +1,30 @@
 //! The device: opening, waiting, closing.
 
 use core::fmt;
+use core::ptr::NonNull;
 use core::task::Poll;
+use core::time::Duration;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 
-use wharf_engine::{Cargo, Completion, DescriptorQueue, Engine, Sequence, Stream};
-use wharf_sync::{Blocking, Event, NoClock};
+use wharf_backend::AllocError;
+use wharf_backend::usage::{Breakdown, ChannelId};
+use wharf_engine::{
+    Cargo, Completion, DescriptorQueue, Engine, Operand, Sequence, Stream, SubmitError,
+};
+use wharf_sync::{Blocking, Clock, Event, NoClock, Wake};
 
 use crate::activity::{Activity, Tracked};
-use crate::{Channel, OpenError, Stats, WaitError, engine};
+use crate::channel::Memory;
+use crate::{
+    Barrier, Channel, Config, Faults, MAX_CHANNELS, OpenError, Stats, WaitError, addresses, engine,
+};
 
-/// How a device is opened.
-///
-/// ```
-/// use wharf_softdma::Config;
-///
-/// let config = Config::new(1 << 20).named("npu0");
-/// assert_eq!((config.name, config.memory), ("npu0", 1 << 20));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Config {
-    /// The name of the device, of its channel and of its thread.
-    pub name: &'static str,
-    /// Bytes of device memory, rounded up to whole granules of 64. The host provides pages as they are first used.
-    pub memory: usize,
-}
+/// The number of the next device. Only for reports, so that it may come round.
+static NEXT_DEVICE: AtomicU16 = AtomicU16::new(0);
 
-impl Config {
-    /// A device with `memory` bytes.
-    #[must_use]
-    pub const fn new(memory: usize) -> Self {
-        Self {
-            name: "softdma",
-            memory,
-        }
-    }
-
-    /// Called `name`.
-    #[must_use]
-    pub const fn named(self, name: &'static str) -> Self {
-        Self { name, ..self }
-    }
-}
-
-impl Default for Config {
-    /// 16 MiB.
-    fn default() -> Self {
-        Self::new(16 << 20)
-    }
-}
-
-/// A device in software: a [`Channel`] of memory, a queue of `SLOTS` descriptors, and a worker thread that carries them
+/// A device in software: one or more [`Channel`]s of memory, a queue of `SLOTS` descriptors, and a worker thread that carries them
 /// out, one at a time and in order.
 ///
 /// Submitting is [`Engine::submit`]; tensors do it through their safe front. Dropping the device
@@ -70,7 +42,9 @@ pub struct SoftDma<C: Cargo + Send + 'static, const SLOTS: usize = 64> {
 /// something, nobody else may call himself by it.
 pub(crate) struct Shared<C: Cargo, const SLOTS: usize> {
     pub(crate) queue: DescriptorQueue<Blocking, Tracked<C>, SLOTS>,
-    pub(crate) channel: Arc<Channel>,
+    /// At least one.
+    pub(crate) channels: Vec<Arc<Channel>>,
+    pub(crate) faults: Faults,
     pub(crate) stream: Stream,
     pub(crate) activity: Arc<Activity>,
 }
@@ -79,9 +53,39 @@ impl<C: Cargo, const SLOTS: usize> Shared<C, SLOTS> {
     /// Takes no more. What is queued lands as closed.
     pub(crate) fn close(&self) {
         // First, so that whoever sees a completion with `Closed` sees a closed channel too.
-        self.channel.close();
+        self.channels.iter().for_each(|channel| channel.close());
         let _landing = self.activity.landing();
         self.queue.close();
+        // Last, so that what was held until then ends in a closed device.
+        self.faults.close();
+    }
+
+    /// Where the worker finds an operand, if the queue reaches it.
+    pub(crate) fn locate(&self, operand: &Operand) -> Option<NonNull<u8>> {
+        self.reached().find_map(|channel| channel.locate(operand))
+    }
+
+    /// The channels that the queue reaches.
+    fn reached(&self) -> impl Iterator<Item = &Arc<Channel>> {
+        self.channels.iter().filter(|channel| channel.is_reached())
+    }
+
+    /// Why an operand that the queue does not reach is out of its reach.
+    pub(crate) fn unreachable(&self, index: usize, operand: &Operand) -> SubmitError {
+        let owner = match operand.place {
+            wharf_engine::Place::Device(address) => addresses::owner(address),
+            wharf_engine::Place::Host(_) => None,
+        };
+        let mut reached = self.reached().map(|channel| channel.id());
+        match owner {
+            // What starts in a channel that is reached leaves it.
+            Some(channel) if !reached.any(|one| one == channel) => SubmitError::WrongChannel {
+                operand: index,
+                channel,
+                reached: self.reached().map(|channel| channel.id()).next(),
+            },
+            _ => SubmitError::Unreachable { operand: index },
+        }
     }
 }
 
@@ -89,13 +93,36 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
     /// Opens a device.
     ///
     /// # Errors
-    /// The host has not the memory, the thread or the stream for it.
+    /// The host has not the memory, the thread or the stream for it, or addresses that were asked for cannot be had. (The memory and its
+    /// tables are refused by value. The device itself is a few `Arc`s and a thread, for which the standard library ends the
+    /// program if the heap has nothing left.)
     pub fn open(config: Config) -> Result<Self, OpenError> {
-        let channel = Arc::new(Channel::new(config.name, config.memory)?);
+        let asked = config.asked();
+        if asked > MAX_CHANNELS {
+            return Err(OpenError::TooManyChannels { asked });
+        }
+        // Relaxed: a number, and nothing behind it.
+        let device = NEXT_DEVICE.fetch_add(1, Ordering::Relaxed);
+        // The memory first, all of which is refused by value.
+        let mut memories = [const { None }; MAX_CHANNELS];
+        let ids = (0..).map(|index| ChannelId::new(device, index));
+        for ((place, config), id) in memories.iter_mut().zip(config.channels()).zip(ids) {
+            *place = Some((id, config, Memory::new(id, config)?));
+        }
+        let mut channels = Vec::new();
+        let requested = asked * size_of::<Arc<Channel>>();
+        channels
+            .try_reserve_exact(asked)
+            .map_err(|_| OpenError::Memory { requested })?;
+        let faults = Faults::none();
+        for (id, config, memory) in memories.into_iter().flatten() {
+            channels.push(Arc::new(Channel::new(id, config, memory, faults.clone())));
+        }
         let stream = Stream::claim()?;
         let shared = Arc::new(Shared {
             queue: DescriptorQueue::new(),
-            channel,
+            channels,
+            faults,
             stream,
             activity: Arc::default(),
         });
@@ -113,10 +140,46 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
         })
     }
 
-    /// The device's memory.
+    /// The device's memory: its first channel.
     #[must_use]
     pub fn channel(&self) -> Arc<Channel> {
-        Arc::clone(&self.shared.channel)
+        // There is a first one, as `open` has it.
+        Arc::clone(&self.shared.channels[0])
+    }
+
+    /// All of its channels, in the order of the configuration.
+    #[must_use]
+    pub fn channels(&self) -> &[Arc<Channel>] {
+        &self.shared.channels
+    }
+
+    /// Who has the memory, now that an allocation was refused: for a person, by channel and class, with the name of who
+    /// asked.
+    ///
+    /// ```
+    /// use wharf_backend::SegmentMut;
+    /// use wharf_backend::usage::UsageClass;
+    /// use wharf_softdma::{Config, SoftDma};
+    ///
+    /// let device = SoftDma::<()>::open(Config::new(1024))?;
+    /// let input = device.channel().tagged("input", UsageClass::IO);
+    /// let weight = device.channel().tagged("conv1.weight", UsageClass::WEIGHT);
+    /// let _input = SegmentMut::alloc(input, 1000)?;
+    /// let refused = SegmentMut::alloc(weight, 4).unwrap_err();
+    /// let why = device.explain(refused).to_string();
+    /// assert!(why.starts_with("'conv1.weight': 4 bytes of class weight asked, 0 free on channel"));
+    /// assert!(why.contains("io                  1024         1024        0            0"));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self, error: AllocError) -> Breakdown<'_, Arc<Channel>> {
+        Breakdown::new(error, self.channels())
+    }
+
+    /// Makes the device fail.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
     }
 
     /// What became of the descriptors so far.
@@ -142,31 +205,66 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
     /// # Errors
     /// There is none to wait for, or it would have to wait for its own caller.
     pub fn wait(&self, sequence: Sequence) -> Result<Completion<C>, WaitError> {
+        self.sleep(sequence, &NoClock, None)
+    }
+
+    /// Waits for a completion until `clock` passes `deadline`, and takes it.
+    ///
+    /// # Errors
+    /// The deadline passed first, there is none to wait for, or it would have to wait for its own caller.
+    pub fn wait_until<K: Clock + ?Sized>(
+        &self,
+        sequence: Sequence,
+        clock: &K,
+        deadline: Duration,
+    ) -> Result<Completion<C>, WaitError> {
+        self.sleep(sequence, clock, Some(deadline))
+    }
+
+    fn sleep<K: Clock + ?Sized>(
+        &self,
+        sequence: Sequence,
+        clock: &K,
+        deadline: Option<Duration>,
+    ) -> Result<Completion<C>, WaitError> {
         loop {
             let seen = self.completed().epoch();
             match self.poll(sequence, None) {
                 Poll::Ready(Some(completion)) => return Ok(completion),
                 Poll::Ready(None) => return Err(WaitError::Unknown { sequence }),
                 Poll::Pending if self.is_inside() => return Err(WaitError::Inside),
-                Poll::Pending => self.completed().wait(seen, &NoClock, None),
-            };
+                Poll::Pending => {
+                    if self.completed().wait(seen, clock, deadline) == Wake::TimedOut {
+                        return Err(self.timed_out(sequence));
+                    }
+                }
+            }
         }
     }
 
-    /// Waits until nothing is queued or running. What was submitted before can be polled then.
+    pub(crate) fn timed_out(&self, sequence: Sequence) -> WaitError {
+        WaitError::TimedOut {
+            sequence,
+            in_flight: self.shared.queue.in_flight(),
+        }
+    }
+
+    /// A barrier behind everything that was submitted so far: to be waited for with a deadline, polled, or awaited.
+    pub fn barrier(&self) -> Barrier<'_, C, SLOTS> {
+        Barrier::new(self)
+    }
+
+    /// Waits until everything that was submitted before has landed, and can be polled.
     ///
     /// # Errors
     /// It would have to wait for its own caller.
     pub fn drain(&self) -> Result<(), WaitError> {
-        if self.is_inside() {
-            return Err(WaitError::Inside);
-        }
-        self.shared.activity.wait_until_idle();
-        Ok(())
+        self.barrier().wait()
     }
 
     /// Closes the device: nothing more is taken, vended or moved; what is queued completes with
-    /// [`Fault::Closed`](wharf_engine::Fault::Closed); what runs, runs to its end, which this waits for.
+    /// [`Fault::Closed`](wharf_engine::Fault::Closed); what runs, runs to its end, which this waits for; what was made to
+    /// [stall](Faults::stall_launch) does not stall any more.
     ///
     /// On the device's own thread (in a kernel, a cargo, a waker) it does not wait: the thread ends when its caller
     /// has returned. Closing again is harmless.
@@ -188,7 +286,7 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
     }
 
     /// Whether this is the device's code: it cannot go on while this thread waits.
-    fn is_inside(&self) -> bool {
+    pub(crate) fn is_inside(&self) -> bool {
         self.is_worker() || self.shared.activity.is_landing_here()
     }
 }
@@ -204,7 +302,7 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> fmt::Debug for SoftDma<C, SL
         f.debug_struct("SoftDma")
             .field("stream", &self.shared.stream.id())
             .field("queue", &self.shared.queue)
-            .field("channel", &self.shared.channel)
+            .field("channels", &self.shared.channels)
             .field("stats", &self.stats())
             .finish()
     }

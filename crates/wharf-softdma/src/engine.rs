@@ -1,10 +1,10 @@
 //! The device as an engine: what is taken, and how the worker carries it out.
 //!
 //! Invariants:
-//! 1. the queue holds only descriptors whose operands lie in the arena: `submit` refuses all others, as an IOMMU
+//! 1. the queue holds only descriptors whose operands lie in the arenas of channels that it reaches: `submit` refuses all others, as an IOMMU
 //!    would;
 //! 2. only [`serve`] takes jobs, on one thread per device, so one descriptor runs at a time; references to the
-//!    arena's bytes exist nowhere but in [`carry_out`], while its job exists.
+//!    arenas' bytes exist nowhere but in [`carry_out`], while its job exists.
 #![allow(
     unsafe_code,
     reason = "implements the unsafe trait; lends operands to kernels"
@@ -18,9 +18,10 @@ use wharf_engine::{
 };
 use wharf_sync::{Blocking, Event, NoClock, SyncPolicy};
 
+use crate::SoftDma;
 use crate::activity::{Tracked, contained};
 use crate::device::Shared;
-use crate::{Channel, SoftDma};
+use crate::faults::Verdict;
 
 /// The life of the worker: until the queue is closed and empty.
 pub(crate) fn serve<C: Cargo, const SLOTS: usize>(shared: &Shared<C, SLOTS>) {
@@ -36,40 +37,55 @@ pub(crate) fn serve<C: Cargo, const SLOTS: usize>(shared: &Shared<C, SLOTS>) {
             queue.submitted().wait(seen, &NoClock, None);
             continue;
         };
-        let outcome = contained(|| {
-            // SAFETY: whoever submitted this job promised that its operands are initialised and free of
-            // conflicting accesses until it lands, which is after this call; invariant 2 keeps the device's
-            // own descriptors apart.
-            unsafe { carry_out(&shared.channel, job.descriptor()) }
-        });
+        let (outcome, signals) = match shared.faults.launch() {
+            Verdict::Answer(fault) => (Err(fault), 1),
+            Verdict::Run { signals } => {
+                let outcome = contained(|| {
+                    // SAFETY: whoever submitted this job promised that its operands are initialised and free of
+                    // conflicting accesses until it lands, which is after this call; invariant 2 keeps the device's
+                    // own descriptors apart.
+                    unsafe { carry_out(shared, job.descriptor()) }
+                });
+                (outcome.unwrap_or(Err(Fault::Panicked)), signals)
+            }
+        };
         let _landing = shared.activity.landing();
-        // Cargo cannot panic here: it is tracked. A waker can; the completion is out and the queue free by then, so there
-        // is nothing to mend.
-        let _ = contained(|| job.finish(outcome.unwrap_or(Err(Fault::Panicked))));
+        // A device that tells of one end several times: only the first finds something that runs.
+        let mut running = Some(job);
+        for _ in 0..signals {
+            match running.take() {
+                // Cargo cannot panic here: it is tracked. A waker can; the completion is out and the queue free by then, so
+                // there is nothing to mend.
+                Some(job) => drop(contained(|| job.finish(outcome))),
+                None => shared.activity.spurious(),
+            }
+        }
     }
 }
 
-/// Carries a descriptor out with the CPU, on the channel's memory.
+/// Carries a descriptor out with the CPU, on the channels' memory.
 ///
 /// # Safety
 /// Until the return the operands' bytes are initialised; those to be read are written by nobody, and those to be
 /// written are accessed by nobody else.
-unsafe fn carry_out(channel: &Channel, descriptor: &Descriptor) -> Result<(), Fault> {
+unsafe fn carry_out<C: Cargo, const SLOTS: usize>(
+    shared: &Shared<C, SLOTS>,
+    descriptor: &Descriptor,
+) -> Result<(), Fault> {
     const UNUSED: Operand = Operand::read(Place::Device(DeviceAddress::new(0)), 0);
     let operands = descriptor.operands();
     let mut here = [UNUSED; MAX_OPERANDS];
     for (operand, (here, there)) in here.iter_mut().zip(operands).enumerate() {
         // By invariant 1 all are there.
-        let base = channel
-            .locate(there)
-            .ok_or(Fault::Unreachable { operand })?;
+        let base = shared.locate(there).ok_or(Fault::Unreachable { operand })?;
         let place = Place::Host(base);
         *here = Operand { place, ..*there };
     }
-    // Distances are as they were, so what did not overlap does not overlap.
+    // Within a channel distances are as they were, and two channels have nothing in common: what did not overlap does not
+    // overlap.
     let here = Descriptor::new(descriptor.command(), &here[..operands.len()])
         .map_err(|_| Fault::Unreachable { operand: 0 })?;
-    // SAFETY: every place points to `len` bytes of the arena, which the channel keeps alive and initialised; the
+    // SAFETY: every place points to `len` bytes of an arena, which its channel keeps alive and initialised; the
     // rest as the caller promises.
     unsafe { run_on_host(&here) }
 }
@@ -98,9 +114,13 @@ unsafe impl<C: Cargo + Send + 'static, const SLOTS: usize> Engine for SoftDma<C,
         descriptor: Descriptor,
         cargo: C,
     ) -> Result<Sequence, Returned<C, SubmitError>> {
-        let unreachable = |operand: &Operand| self.shared.channel.locate(operand).is_none();
-        if let Some(operand) = descriptor.operands().iter().position(unreachable) {
-            return Err(Returned::new(SubmitError::Unreachable { operand }, cargo));
+        for (index, operand) in descriptor.operands().iter().enumerate() {
+            if self.shared.locate(operand).is_none() {
+                return Err(Returned::new(
+                    self.shared.unreachable(index, operand),
+                    cargo,
+                ));
+            }
         }
         let cargo = Tracked::new(cargo, &self.shared.activity);
         self.shared

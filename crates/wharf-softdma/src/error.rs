@@ -3,14 +3,47 @@
 use core::fmt;
 use std::io;
 
+use wharf_backend::DeviceAddress;
+use wharf_backend::usage::ChannelId;
 use wharf_engine::{Sequence, TooManyStreams};
+
+use crate::MAX_CHANNELS;
 
 /// Why a device was not opened. Nothing is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A device has at least one byte of memory.
+    /// A channel has at least one byte of memory.
     NoMemory,
+    /// More channels than a device has.
+    TooManyChannels {
+        /// How many were asked for.
+        asked: usize,
+    },
+    /// A channel starts at a whole granule.
+    BaseUnaligned {
+        /// The address asked for.
+        base: DeviceAddress,
+        /// Bytes of a granule.
+        granule: usize,
+    },
+    /// The channel would run past the end of all addresses.
+    AddressesWrap {
+        /// The address asked for.
+        base: DeviceAddress,
+        /// Bytes of the channel.
+        len: usize,
+    },
+    /// A live channel of this program, perhaps of another device, has some of these addresses. An engine could not tell
+    /// whose memory it is given.
+    AddressesTaken {
+        /// The address asked for.
+        base: DeviceAddress,
+        /// Bytes of the channel.
+        len: usize,
+        /// Who has them.
+        owner: ChannelId,
+    },
     /// No allocation of this host is ever that large.
     TooLarge {
         /// Bytes asked.
@@ -40,7 +73,26 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMemory => f.write_str("a device needs at least one byte of memory"),
+            Self::NoMemory => f.write_str("a channel needs at least one byte of memory"),
+            Self::TooManyChannels { asked } => write!(
+                f,
+                "{asked} channels asked, a device has at most {MAX_CHANNELS}"
+            ),
+            Self::BaseUnaligned { base, granule } => {
+                write!(
+                    f,
+                    "a channel cannot start at {base}, which is no multiple of {granule}"
+                )
+            }
+            Self::AddressesWrap { base, len } => {
+                write!(
+                    f,
+                    "{len} bytes from {base} on run past the end of all addresses"
+                )
+            }
+            Self::AddressesTaken { base, len, owner } => {
+                write!(f, "{owner} has some of the {len} addresses from {base} on")
+            }
             Self::TooLarge { requested, max } => write!(
                 f,
                 "{requested} bytes of device memory asked, a device of this host has at most {max}"
@@ -87,6 +139,13 @@ pub enum WaitError {
         /// What was waited for.
         sequence: Sequence,
     },
+    /// The deadline passed first. Nothing was taken back: it may be waited for again.
+    TimedOut {
+        /// What was waited for, with all before it if it was a barrier.
+        sequence: Sequence,
+        /// Submissions that are still queued or running.
+        in_flight: usize,
+    },
 }
 
 impl fmt::Display for WaitError {
@@ -94,6 +153,13 @@ impl fmt::Display for WaitError {
         match self {
             Self::Inside => f.write_str("the device cannot wait for itself"),
             Self::Unknown { sequence } => write!(f, "nobody can wait for submission {sequence}"),
+            Self::TimedOut {
+                sequence,
+                in_flight,
+            } => write!(
+                f,
+                "submission {sequence} had not landed at the deadline, {in_flight} are in flight"
+            ),
         }
     }
 }

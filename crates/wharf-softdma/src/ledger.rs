@@ -3,13 +3,20 @@
 use core::fmt;
 
 use wharf_backend::Census;
+use wharf_backend::usage::{ChannelId, UsageBooks};
 
-/// A snapshot of a [`Channel`](crate::Channel)'s books.
+/// A snapshot of a [`Channel`](crate::Channel)'s books. Shown, it is a line and a table by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ledger {
+    /// Which channel.
+    pub channel: ChannelId,
+    /// What it is called.
+    pub name: &'static str,
     /// Bytes, in whole granules of 64: what is really taken.
     pub census: Census,
+    /// The same by class.
+    pub usage: UsageBooks,
     /// Live segments.
     pub segments: usize,
     /// Most that were ever alive at once.
@@ -26,14 +33,18 @@ pub struct Ledger {
     pub bytes_out: u64,
     /// Bytes that were set without being moved there.
     pub bytes_filled: u64,
+    /// Allocations, frees and refusals that can no longer be read as events, because newer ones took their place.
+    pub events_dropped: u64,
 }
 
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}; {} segments live, peak {}, {} allocated, {} freed, largest free {} bytes; \
-             {} bytes moved in, {} out, {} filled",
+            "{} '{}': {}; {} segments live, peak {}, {} allocated, {} freed, largest free {} bytes; \
+             {} bytes moved in, {} out, {} filled\n{}",
+            self.channel,
+            self.name,
             self.census,
             self.segments,
             self.segments_peak,
@@ -43,6 +54,7 @@ impl fmt::Display for Ledger {
             self.bytes_in,
             self.bytes_out,
             self.bytes_filled,
+            self.usage,
         )
     }
 }

@@ -38,6 +38,14 @@
 //!
 //! Tensors submit without `unsafe`, through the safe front of `wharf-tensor`.
 //!
+//! # What its memory is used for
+//! A device has up to [`MAX_CHANNELS`] channels ([`Config::with`]), each with books by
+//! [`UsageClass`](wharf_backend::usage::UsageClass). [`Channel::tagged`] is a reference to a channel for a class and with a name;
+//! [`Channel::allocations`] tells who has what, [`SoftDma::explain`] why somebody was refused.
+//!
+//! # When it fails
+//! [`SoftDma::faults`] makes the device fail, stall, complete twice or late, for tests of what uses it.
+//!
 //! # What it does not do
 //! Transfers do not go through the queue and cost no bus: the calling CPU copies, through a window that only the
 //! transfer functions have. Kernels run on one CPU thread per device. There is no cache between host and device,
@@ -48,16 +56,23 @@
 #![deny(unsafe_code)]
 
 mod activity;
+mod addresses;
 mod arena;
+mod barrier;
 mod channel;
+mod config;
 mod device;
 mod engine;
 mod error;
+mod faults;
 mod ledger;
 mod ranges;
 
 pub use activity::Stats;
+pub use barrier::Barrier;
 pub use channel::Channel;
-pub use device::{Config, SoftDma};
+pub use config::{ChannelConfig, Config, MAX_CHANNELS};
+pub use device::SoftDma;
 pub use error::{OpenError, WaitError};
+pub use faults::{Faults, Stall};
 pub use ledger::Ledger;

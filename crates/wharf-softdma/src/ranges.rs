@@ -1,16 +1,19 @@
-//! Which granules of a channel are taken: an address-ordered list of ranges, and the free ones again
+//! Which granules of a channel are taken, and by whom: an address-ordered list of ranges, and the free ones again
 //! in lists by size.
 //!
 //! Classes of size are three bits wide below the leading one (as in the two-level segregated fit), so
-//! a range is found by two bit scans. Two things differ from the allocators of this kind that exist:
+//! a range is found by two bit scans. Three things differ from the allocators of this kind that exist:
 //!
-//! * A request is refused only if no free range is that long. Rounding a request up to a class, and
+//! * A request is refused only if no free range has room for it. Rounding a request up to a class, and
 //!   stopping there, would refuse to give back the very range that was just freed, and the whole of an
 //!   unused memory unless its size happens to be a class. So the request's own class is searched last.
+//! * Nothing is taken to align a request: what lies before it stays a free range of its own. Such a request looks at
+//!   every range that may do, smallest classes first, until one does: at once where ranges are long, and in linear time at
+//!   worst.
 //! * Nothing aborts. [`take`](Ranges::take) grows its table fallibly and before it changes anything;
 //!   [`give`](Ranges::give) never allocates. Memory for the table stays at its peak.
 //!
-//! Invariants: the ranges from `first` on, each behind its `before`, cover `0..len` without gap or
+//! Invariants: the ranges from node 0 on, each behind its `before`, cover `0..len` without gap or
 //! overlap; no two neighbours are both free; a free range is in the list of the class of its length,
 //! whose bits are set, and in no other; a node is a range, or in the list `spare`.
 
@@ -30,23 +33,17 @@ pub(crate) struct RangeId(u32);
 /// Why no range was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// No free range is that long.
+    /// No free range has room for it.
     Space,
     /// The host's heap refused the table.
     Heap,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Free,
-    Taken,
-}
-
-#[derive(Clone, Copy)]
-struct Node {
+struct Node<T> {
     start: usize,
     len: usize,
-    used: Use,
+    /// Whoever has it; nobody while it is free or spare.
+    owner: Option<T>,
     /// The range that ends where this one starts.
     before: u32,
     /// The range that starts where this one ends; of a spare node, the next one.
@@ -56,8 +53,8 @@ struct Node {
     next: u32,
 }
 
-pub(crate) struct Ranges {
-    nodes: Vec<Node>,
+pub(crate) struct Ranges<T> {
+    nodes: Vec<Node<T>>,
     /// The list of unused nodes, by `after`.
     spare: u32,
     /// The first free range of each class.
@@ -87,7 +84,13 @@ const fn class_for(len: usize) -> usize {
     }
 }
 
-impl Ranges {
+/// How many granules from `start` on lie before the next multiple of `align` (a power of two), if granule 0 is number
+/// `first`.
+const fn skip(first: u64, start: usize, align: u64) -> u64 {
+    first.wrapping_add(start as u64).wrapping_neg() & (align - 1)
+}
+
+impl<T> Ranges<T> {
     /// `len` granules, all free.
     pub(crate) fn new(len: usize) -> Result<Self, Refused> {
         let mut ranges = Self {
@@ -98,56 +101,70 @@ impl Ranges {
             leaves: [0; TOPS],
         };
         if len > 0 {
-            ranges.reserve()?;
-            let whole = ranges.node(Node {
-                start: 0,
-                len,
-                used: Use::Free,
-                before: NONE,
-                after: NONE,
-                prev: NONE,
-                next: NONE,
-            });
+            ranges.reserve(1)?;
+            let whole = ranges.node(0, len, NONE, NONE);
             ranges.list(whole);
         }
         Ok(ranges)
     }
 
-    /// Takes `len` granules (at least one) and says where they start.
-    pub(crate) fn take(&mut self, len: usize) -> Result<(RangeId, usize), Refused> {
-        let found = self.find(len).ok_or(Refused::Space)?;
-        let rest = self.at(found).len - len;
-        if rest > 0 {
-            self.reserve()?;
-        }
+    /// Takes `len` granules (at least one) for `owner`, and says where they start: at a multiple of `align` granules (a
+    /// power of two), if granule 0 is number `first` of the addresses.
+    pub(crate) fn take(
+        &mut self,
+        len: usize,
+        (first, align): (u64, u64),
+        owner: T,
+    ) -> Result<(RangeId, usize), Refused> {
+        let (found, skipped) = if align <= 1 {
+            (self.find(len).ok_or(Refused::Space)?, 0)
+        } else {
+            self.find_aligned(len, first, align).ok_or(Refused::Space)?
+        };
+        // No wrap: the range has room for both.
+        let rest = self.at(found).len - skipped - len;
+        self.reserve(usize::from(skipped > 0) + usize::from(rest > 0))?;
         self.unlist(found);
+        let taken = if skipped > 0 {
+            let taken = self.split(found, skipped);
+            self.list(found);
+            taken
+        } else {
+            found
+        };
         if rest > 0 {
-            let Node { start, after, .. } = *self.at(found);
-            let remainder = self.node(Node {
-                start: start + len,
-                len: rest,
-                used: Use::Free,
-                before: found,
-                after,
-                prev: NONE,
-                next: NONE,
-            });
-            if after != NONE {
-                self.at_mut(after).before = remainder;
-            }
-            let node = self.at_mut(found);
-            node.after = remainder;
-            node.len = len;
+            let remainder = self.split(taken, len);
             self.list(remainder);
         }
-        self.at_mut(found).used = Use::Taken;
-        Ok((RangeId(found), self.at(found).start))
+        let node = self.at_mut(taken);
+        node.owner = Some(owner);
+        Ok((RangeId(taken), node.start))
     }
 
-    /// Gives a taken range back, joins it with its free neighbours, and says how long it was.
-    pub(crate) fn give(&mut self, RangeId(id): RangeId) -> usize {
+    /// Cuts a range behind its first `len` granules, and answers the second part. Neither is in a list; a spare node was
+    /// made sure of.
+    fn split(&mut self, node: u32, len: usize) -> u32 {
+        let Node {
+            start,
+            len: whole,
+            after,
+            ..
+        } = *self.at(node);
+        let second = self.node(start + len, whole - len, node, after);
+        if after != NONE {
+            self.at_mut(after).before = second;
+        }
+        let cut = self.at_mut(node);
+        cut.after = second;
+        cut.len = len;
+        second
+    }
+
+    /// Gives a taken range back, joins it with its free neighbours, and says how long it was and who had it.
+    pub(crate) fn give(&mut self, RangeId(id): RangeId) -> (usize, Option<T>) {
         let given = self.at(id).len;
-        debug_assert!(self.at(id).used == Use::Taken, "a range is given back once");
+        let owner = self.at_mut(id).owner.take();
+        debug_assert!(owner.is_some(), "a range is given back once");
         let after = self.at(id).after;
         if self.is_free(after) {
             self.unlist(after);
@@ -161,9 +178,26 @@ impl Ranges {
         } else {
             id
         };
-        self.at_mut(whole).used = Use::Free;
         self.list(whole);
-        given
+        (given, owner)
+    }
+
+    /// Who has a taken range, where it starts, and how long it is.
+    pub(crate) fn owner(&self, RangeId(id): RangeId) -> Option<(&T, usize, usize)> {
+        let node = self.at(id);
+        node.owner
+            .as_ref()
+            .map(|owner| (owner, node.start, node.len))
+    }
+
+    /// The taken ranges in the order of their addresses: who has it, where it starts, and how long it is.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = (&T, usize, usize)> {
+        let first = (!self.nodes.is_empty()).then_some(0);
+        let behind = |&node: &u32| {
+            let after = self.at(node).after;
+            (after != NONE).then_some(after)
+        };
+        core::iter::successors(first, behind).filter_map(|node| self.owner(RangeId(node)))
     }
 
     /// The longest free range. Walks the list of one class.
@@ -177,6 +211,21 @@ impl Ranges {
             .map(|node| self.at(node).len)
             .max()
             .unwrap_or(0)
+    }
+
+    /// A free range with room for `len` behind those granules that lie before a multiple of `align`, and how many
+    /// those are.
+    fn find_aligned(&self, len: usize, first: u64, align: u64) -> Option<(u32, usize)> {
+        // Not from the surely long ones down: the range that an aligned segment left is just as long as it was.
+        (class_of(len)..TOPS * LEAVES)
+            .flat_map(|class| self.class(class))
+            .find_map(|node| {
+                let Node {
+                    start, len: free, ..
+                } = self.at(node);
+                let skipped = usize::try_from(skip(first, *start, align)).ok()?;
+                (skipped.checked_add(len)? <= *free).then_some((node, skipped))
+            })
     }
 
     /// A free range of at least `len`.
@@ -211,34 +260,44 @@ impl Ranges {
         })
     }
 
-    /// Makes sure that there is a spare node.
-    fn reserve(&mut self) -> Result<(), Refused> {
-        if self.spare != NONE {
-            return Ok(());
+    /// Makes sure that there are `count` spare nodes (at most two).
+    fn reserve(&mut self, count: usize) -> Result<(), Refused> {
+        let mut spare = self.spare;
+        let mut missing = count;
+        while missing > 0 && spare != NONE {
+            spare = self.at(spare).after;
+            missing -= 1;
         }
-        self.nodes.try_reserve(1).map_err(|_| Refused::Heap)?;
-        let index = u32::try_from(self.nodes.len()).unwrap_or(NONE);
-        if index == NONE {
-            return Err(Refused::Heap);
+        self.nodes.try_reserve(missing).map_err(|_| Refused::Heap)?;
+        for _ in 0..missing {
+            let index = u32::try_from(self.nodes.len()).unwrap_or(NONE);
+            if index == NONE {
+                return Err(Refused::Heap);
+            }
+            self.nodes.push(Node {
+                start: 0,
+                len: 0,
+                owner: None,
+                before: NONE,
+                after: self.spare,
+                prev: NONE,
+                next: NONE,
+            });
+            self.spare = index;
         }
-        self.nodes.push(Node {
-            start: 0,
-            len: 0,
-            used: Use::Taken,
-            before: NONE,
-            after: NONE,
-            prev: NONE,
-            next: NONE,
-        });
-        self.spare = index;
         Ok(())
     }
 
-    /// Turns the spare node, which [`reserve`](Self::reserve) has made sure of, into `node`.
-    fn node(&mut self, node: Node) -> u32 {
+    /// Turns a spare node, which [`reserve`](Self::reserve) has made sure of, into a range that nobody has.
+    fn node(&mut self, start: usize, len: usize, before: u32, after: u32) -> u32 {
         let index = self.spare;
-        self.spare = self.at(index).after;
-        *self.at_mut(index) = node;
+        let node = self.at_mut(index);
+        let spare = node.after;
+        node.start = start;
+        node.len = len;
+        node.before = before;
+        node.after = after;
+        self.spare = spare;
         index
     }
 
@@ -292,14 +351,14 @@ impl Ranges {
     }
 
     fn is_free(&self, node: u32) -> bool {
-        node != NONE && self.at(node).used == Use::Free
+        node != NONE && self.at(node).owner.is_none()
     }
 
-    fn at(&self, node: u32) -> &Node {
+    fn at(&self, node: u32) -> &Node<T> {
         &self.nodes[node as usize]
     }
 
-    fn at_mut(&mut self, node: u32) -> &mut Node {
+    fn at_mut(&mut self, node: u32) -> &mut Node<T> {
         &mut self.nodes[node as usize]
     }
 }
@@ -308,6 +367,13 @@ impl Ranges {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Anywhere.
+    const ANY: (u64, u64) = (0, 1);
+
+    fn of(len: usize) -> Ranges<u32> {
+        Ranges::new(len).unwrap()
+    }
 
     #[test]
     fn classes_are_worked_out() {
@@ -334,31 +400,31 @@ mod tests {
     #[test]
     fn the_whole_is_one_range_whatever_its_size() {
         for len in [1, 7, 17, 1000, 1_048_577, isize::MAX.unsigned_abs()] {
-            let mut ranges = Ranges::new(len).unwrap();
+            let mut ranges = of(len);
             assert_eq!(ranges.largest(), len);
-            let (id, start) = ranges.take(len).unwrap();
+            let (id, start) = ranges.take(len, ANY, 7).unwrap();
             assert_eq!(start, 0);
-            assert_eq!(ranges.take(1), Err(Refused::Space));
+            assert_eq!(ranges.take(1, ANY, 0), Err(Refused::Space));
             assert_eq!(ranges.largest(), 0);
-            assert_eq!(ranges.give(id), len);
+            assert_eq!(ranges.give(id), (len, Some(7)));
             assert_eq!(ranges.largest(), len);
         }
     }
 
     #[test]
     fn the_range_just_freed_serves_the_same_request_again() {
-        let mut ranges = Ranges::new(17 * 4).unwrap();
-        let ids = [(); 4].map(|()| ranges.take(17).unwrap());
+        let mut ranges = of(17 * 4);
+        let ids = [(); 4].map(|()| ranges.take(17, ANY, 0).unwrap());
         assert_eq!(ids.map(|(_, start)| start), [0, 17, 34, 51]);
         ranges.give(ids[2].0);
-        assert_eq!(ranges.take(18), Err(Refused::Space));
-        assert_eq!(ranges.take(17).unwrap().1, 34);
+        assert_eq!(ranges.take(18, ANY, 0), Err(Refused::Space));
+        assert_eq!(ranges.take(17, ANY, 0).unwrap().1, 34);
     }
 
     #[test]
     fn neighbours_join_on_both_sides() {
-        let mut ranges = Ranges::new(30).unwrap();
-        let [a, b, c] = [(); 3].map(|()| ranges.take(10).unwrap().0);
+        let mut ranges = of(30);
+        let [a, b, c] = [(); 3].map(|()| ranges.take(10, ANY, 0).unwrap().0);
         ranges.give(a);
         ranges.give(c);
         assert_eq!(ranges.largest(), 10);
@@ -366,47 +432,104 @@ mod tests {
         assert_eq!(ranges.largest(), 30);
         assert_eq!(ranges.nodes.len(), 3, "and their nodes are used again");
         for _ in 0..3 {
-            ranges.take(10).unwrap();
+            ranges.take(10, ANY, 0).unwrap();
         }
         assert_eq!(ranges.nodes.len(), 3);
     }
 
+    #[test]
+    fn alignment_takes_nothing() {
+        // Granule 0 is number 3, so that multiples of 8 are 5, 13, 21.
+        let mut ranges = of(32);
+        let (a, at) = ranges.take(2, (3, 8), 1).unwrap();
+        assert_eq!(at, 5);
+        assert_eq!(
+            ranges.take(5, ANY, 2).unwrap().1,
+            0,
+            "what lies before is free"
+        );
+        let (b, at) = ranges.take(1, (3, 8), 3).unwrap();
+        assert_eq!(at, 13);
+        assert_eq!(ranges.take(6, ANY, 4).unwrap().1, 7);
+        assert_eq!(
+            ranges.take(12, (3, 8), 5),
+            Err(Refused::Space),
+            "18 are left, 11 from 21 on"
+        );
+        assert_eq!(ranges.take(11, (3, 8), 5).unwrap().1, 21);
+        assert_eq!(ranges.take(1, (3, 64), 6), Err(Refused::Space));
+        let owners: Vec<_> = ranges
+            .owners()
+            .map(|(&who, start, len)| (who, start, len))
+            .collect();
+        assert_eq!(
+            owners,
+            [(2, 0, 5), (1, 5, 2), (4, 7, 6), (3, 13, 1), (5, 21, 11)]
+        );
+        assert_eq!(ranges.owner(b), Some((&3, 13, 1)));
+        // The range that an aligned one leaves serves the same again.
+        ranges.give(a);
+        assert_eq!(ranges.take(2, (3, 8), 8).unwrap().1, 5);
+    }
+
+    #[test]
+    fn alignments_beyond_all_memory_are_no_overflow() {
+        let mut ranges = of(64);
+        assert_eq!(ranges.take(1, (1, 1 << 63), 0), Err(Refused::Space));
+        assert_eq!(ranges.take(1, (u64::MAX, 1 << 63), 0).unwrap().1, 1);
+        assert_eq!(ranges.take(usize::MAX, (0, 2), 0), Err(Refused::Space));
+        assert_eq!(ranges.take(usize::MAX, (1, 2), 0), Err(Refused::Space));
+    }
+
     proptest! {
-        /// Against a bitmap: what is taken is free and stays whole, and a refusal is never wrong.
+        /// Against a bitmap: what is taken is free, aligned and stays whole, and a refusal is never wrong.
         #[test]
-        fn a_refusal_means_that_no_free_range_is_that_long(
+        fn a_refusal_means_that_no_free_range_has_room(
             total in 1_usize..300,
-            steps in prop::collection::vec((any::<bool>(), 1_usize..60), 1..200),
+            first in prop_oneof![Just(0), 0_u64..100, Just(u64::MAX)],
+            steps in prop::collection::vec((0_u32..8, 1_usize..60, 0_u32..7), 1..200),
         ) {
-            let mut ranges = Ranges::new(total).unwrap();
+            let mut ranges = of(total);
             let mut taken = vec![false; total];
             let mut live = Vec::new();
-            for (take, number) in steps {
-                if take || live.is_empty() {
+            for (who, (step, number, power)) in (0..).zip(steps) {
+                if step < 5 || live.is_empty() {
+                    let align = if step < 3 { 1 } else { 1_u64 << power };
                     let longest = taken.split(|&bit| bit).map(<[bool]>::len).max().unwrap_or(0);
                     prop_assert_eq!(ranges.largest(), longest);
-                    match ranges.take(number) {
+                    let is_aligned = |start: usize| first.wrapping_add(start as u64).is_multiple_of(align);
+                    match ranges.take(number, (first, align), who) {
                         Ok((id, start)) => {
+                            prop_assert!(is_aligned(start));
                             let range = &mut taken[start..start + number];
                             prop_assert!(range.iter().all(|&bit| !bit));
                             range.fill(true);
-                            live.push((id, start, number));
+                            live.push((id, start, number, who));
                         }
                         Err(refused) => {
                             prop_assert_eq!(refused, Refused::Space);
-                            prop_assert!(longest < number, "{} refused, {} free", number, longest);
+                            let fits = taken.windows(number).enumerate().any(|(start, range)| {
+                                is_aligned(start) && range.iter().all(|&bit| !bit)
+                            });
+                            prop_assert!(!fits, "{} refused at multiples of {}", number, align);
                         }
                     }
                 } else {
-                    let (id, start, len) = live.swap_remove(number % live.len());
-                    prop_assert_eq!(ranges.give(id), len);
+                    let (id, start, len, who) = live.swap_remove(number % live.len());
+                    prop_assert_eq!(ranges.give(id), (len, Some(who)));
                     taken[start..start + len].fill(false);
                 }
+                let owners: Vec<_> = ranges.owners().map(|(&who, start, len)| (start, len, who)).collect();
+                let mut expected: Vec<_> =
+                    live.iter().map(|&(_, start, len, who)| (start, len, who)).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(owners, expected);
             }
             for (id, ..) in live {
                 ranges.give(id);
             }
             prop_assert_eq!(ranges.largest(), total);
+            prop_assert_eq!(ranges.owners().count(), 0);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::thread;
 
 use common::{MEMORY, buffer, bytes, open};
 use proptest::prelude::*;
+use wharf_backend::usage::UsageClass;
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, BackendRef, Caps, Header, Init, MemBackend, MemSpace,
     NotHostAddressable, Place, SegmentMut, TransferError, Uninit,
@@ -52,10 +53,12 @@ fn the_books_are_worked_out() {
     assert_eq!(back, [9, 9, 9, 9, 9, 0, 0, 0, 0, 0, 1, 2, 3, 0]);
     assert_eq!(
         channel.alloc(705).unwrap_err(),
-        AllocError::Exhausted {
+        AllocError::OutOfMemory {
             requested: 705,
-            in_use: 192,
-            capacity: 1024
+            available: 832,
+            largest_free: 704,
+            channel: channel.id(),
+            class: UsageClass::GENERIC,
         }
     );
     assert_eq!(
@@ -69,9 +72,12 @@ fn the_books_are_worked_out() {
     let ledger = channel.ledger();
     assert_eq!(ledger.census, channel.census());
     assert_eq!(ledger.census.largest_refused, usize::MAX);
+    let shown = ledger.to_string();
+    let line = shown.lines().next().unwrap();
     assert_eq!(
-        ledger.to_string().replace(&usize::MAX.to_string(), "MAX"),
-        "192 of 1024 bytes in use, peak 320, 3 refused (largest MAX bytes); \
+        line.replace(&usize::MAX.to_string(), "MAX")
+            .replace(&channel.id().to_string(), "CHANNEL"),
+        "CHANNEL 'softdma': 192 of 1024 bytes in use, peak 320, 3 refused (largest MAX bytes); \
          3 segments live, peak 4, 4 allocated, 1 freed, largest free 704 bytes; \
          3 bytes moved in, 14 out, 5 filled"
     );
@@ -222,12 +228,6 @@ proptest! {
                         largest = largest.max(size);
                         let in_use: usize = live.iter().map(|(s, _)| taken(s.len())).sum();
                         let capacity = granules * 64;
-                        let expected = if size > capacity {
-                            AllocError::TooLarge { requested: size, max: capacity }
-                        } else {
-                            AllocError::Exhausted { requested: size, in_use, capacity }
-                        };
-                        prop_assert_eq!(error, expected);
                         // The gaps between what is alive, in bytes.
                         let mut ranges: Vec<_> = live
                             .iter()
@@ -235,11 +235,24 @@ proptest! {
                             .chain([(capacity, 0)])
                             .collect();
                         ranges.sort_unstable();
-                        let mut end = 0;
+                        let (mut end, mut largest_free) = (0, 0);
                         for (start, len) in ranges {
                             prop_assert!(start - end < taken(size), "{} fit at {}", size, end);
+                            largest_free = largest_free.max(start - end);
                             end = start + len;
                         }
+                        let expected = if size > capacity {
+                            AllocError::TooLarge { requested: size, max: capacity }
+                        } else {
+                            AllocError::OutOfMemory {
+                                requested: size,
+                                available: capacity - in_use,
+                                largest_free,
+                                channel: channel.id(),
+                                class: hint.class(),
+                            }
+                        };
+                        prop_assert_eq!(error, expected);
                     }
                 }
             } else if !live.is_empty() {

@@ -1,40 +1,84 @@
-//! The device keeps the laws that every backend and engine keeps.
+//! The device keeps the laws that every backend and engine keeps, on each of its channels.
 
 use std::sync::Arc;
 
-use wharf_backend::MemSpace;
+use wharf_backend::usage::UsageClass;
+use wharf_backend::{DeviceAddress, MemSpace};
 use wharf_conformance::{EngineClaims, Parcel, Printer, Tally, backend, engine, segment};
-use wharf_softdma::{Config, SoftDma};
+use wharf_softdma::{Channel, ChannelConfig, Config, SoftDma};
 use wharf_sync::StdClock;
 
-#[test]
-fn the_device_keeps_the_laws() {
-    let device = SoftDma::<Parcel, 4>::open(Config::new(64 * 1024)).expect("room and a thread");
-    let memory = device.channel();
+/// Two channels, the second of another size, from `base` on, and in the host's DRAM.
+fn open(base: u64) -> SoftDma<Parcel, 4> {
+    let second = ChannelConfig::new(96 * 1024)
+        .named("second")
+        .at(DeviceAddress::new(base))
+        .on_host();
+    SoftDma::open(Config::new(64 * 1024).with(second)).expect("room and a thread")
+}
+
+fn with_report(check: impl FnOnce(&mut Printer<String>, &mut Tally)) {
     let mut report = Printer::new(String::new());
     let mut tally = Tally::default();
-    tally.add(backend("Channel", Arc::clone(&memory), &mut report));
-    tally.add(segment(
-        "Segment<Arc<Channel>>",
-        Arc::clone(&memory),
-        &mut report,
-    ));
-    let claims = EngineClaims {
-        apart: true,
-        unreachable: Some(MemSpace::Host),
-    };
-    let clock = StdClock::new();
-    tally.add(engine(
-        "SoftDma",
-        device,
-        Arc::clone(&memory),
-        clock,
-        claims,
-        &mut report,
-    ));
-
+    check(&mut report, &mut tally);
     let report = report.finish().expect("a string takes everything");
     print!("{report}");
     assert!(tally.is_clean() && tally.passed > 0, "{report}");
+}
+
+fn on_channel(index: usize, name: &'static str, base: u64) {
+    let device = open(base);
+    let memory: Arc<Channel> = Arc::clone(&device.channels()[index]);
+    with_report(|report, tally| {
+        tally.add(backend(name, Arc::clone(&memory), report));
+        tally.add(segment(
+            "Segment<Arc<Channel>>",
+            Arc::clone(&memory),
+            report,
+        ));
+        let claims = EngineClaims {
+            apart: true,
+            unreachable: Some(MemSpace::Host),
+        };
+        let clock = StdClock::new();
+        tally.add(engine(
+            "SoftDma",
+            device,
+            Arc::clone(&memory),
+            clock,
+            claims,
+            report,
+        ));
+    });
+    assert_eq!(memory.ledger().segments, 0);
+}
+
+#[test]
+fn the_device_keeps_the_laws() {
+    on_channel(0, "Channel", 0x9_0000_0000);
+}
+
+#[test]
+fn the_device_keeps_the_laws_on_its_second_channel() {
+    on_channel(1, "Channel above 4 GiB", 0xA_0000_0040);
+}
+
+#[test]
+fn a_tagged_channel_keeps_the_laws() {
+    // Not at a multiple of what is asked for.
+    let device = open(0xB_0000_0040);
+    let memory = &device.channels()[1];
+    with_report(|report, tally| {
+        let tagged = memory
+            .tagged("conformance", UsageClass::IO)
+            .aligned(256)
+            .expect("256 is 2^8");
+        tally.add(backend("Tagged<Arc<Channel>>", tagged.clone(), report));
+        tally.add(segment(
+            "Segment<Tagged<Arc<Channel>>>",
+            tagged.clone(),
+            report,
+        ));
+    });
     assert_eq!(memory.ledger().segments, 0);
 }

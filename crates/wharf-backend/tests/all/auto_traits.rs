@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use wharf_backend::{
-    BorrowedExclusive, BorrowedMmio, BorrowedShared, DeviceRegistry, FaultInject, Header,
+    BorrowedExclusive, BorrowedMmio, BorrowedShared, DeviceRegistry, FaultInject, Group, Header,
     HeapBackend, InFlight, Init, Loan, MemBackend, OwnerBackend, PoolBackend, ReadOnly, SegmentMut,
     SlotControl, SourceBackend, StaticPool, Uninit,
 };
@@ -159,3 +159,11 @@ fn the_compiler_has_checked_it() {
     // The constants above are the test; this makes it show in the count.
     assert_eq!(Unsync::NAME, "Unsync");
 }
+
+/// A group crosses threads where its segments and its list do.
+const _: fn() = || {
+    send::<Group<Arc<Pool<Blocking>>, HeapSource>>();
+    sync::<Group<Arc<Pool<Blocking>>, HeapSource>>();
+    send::<Group<&Pool<Critical>, HeapSource>>();
+};
+not!(Send: Group<&'static Pool<Unsync>, HeapSource>);

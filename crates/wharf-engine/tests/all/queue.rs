@@ -468,3 +468,29 @@ fn the_cargoes_of_options_and_arrays_land_each_once() {
     assert_eq!(*log.borrow(), [landed(1), landed(3)]);
     assert!(queue.poll(sequence, None).is_ready());
 }
+
+#[test]
+fn a_barrier_is_passed_when_what_was_before_it_has_landed() {
+    let dock = Dock::default();
+    let queue = &dock.queue;
+    assert_eq!(queue.last().get(), 0);
+    assert!(queue.landed_through(queue.last()), "nothing was submitted");
+    dock.push(0).unwrap();
+    let second = dock.push(1).unwrap();
+    let barrier = queue.last();
+    assert_eq!(barrier, second);
+    let third = dock.push(2).unwrap();
+    assert!(!queue.landed_through(barrier), "queued");
+    let job = queue.next().unwrap();
+    queue.abort(second);
+    assert!(!queue.landed_through(barrier), "the first still runs");
+    job.finish(Ok(()));
+    assert!(queue.landed_through(barrier), "also if nobody has asked");
+    assert!(
+        !queue.landed_through(third),
+        "what came later is another matter"
+    );
+    queue.close();
+    assert!(queue.landed_through(third));
+    assert!(queue.landed_through(Sequence::new(u64::MAX)));
+}

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Parser;
 use digits::load::{OwnedModel, OwnedTestSet, load_model};
 use digits::report::{Footprint, JsonLine, Score};
 use indicatif::{ProgressBar, ProgressStyle};
+use wharf_backend::usage::UsageClass;
 use wharf_softdma::{Config, SoftDma};
 use wharf_tensor::{Hosted, Tickets};
 
@@ -63,7 +63,10 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
     let channel = device.channel();
     let score = digits::run(
         &Hosted::default(),
-        (Arc::clone(&channel), Arc::clone(&channel)),
+        (
+            channel.tagged("weights", UsageClass::WEIGHT),
+            channel.tagged("batches", UsageClass::IO),
+        ),
         &device,
         &model.lend(),
         &tests.lend(),
@@ -78,6 +81,7 @@ fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error:
     };
     eprint!("{}", summary(&score));
     eprintln!("channel softdma   {}", ledger.census);
+    eprintln!("{}", ledger.usage);
     eprintln!(
         "segments          {} live, peak {}; {} allocated, {} freed",
         ledger.segments, ledger.segments_peak, ledger.allocations, ledger.frees
