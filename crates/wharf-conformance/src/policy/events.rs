@@ -1,5 +1,6 @@
 //! What a policy's event does for all who wait.
 
+use core::task::Waker;
 use core::time::Duration;
 
 use wharf_sync::{Clock, Event, SyncPolicy, Wake};
@@ -83,21 +84,36 @@ pub(super) fn displaced_woken<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     Ok(())
 }
 
+/// What a waker's task may do when it is touched: come back to the event.
+pub(super) struct Reentry<E> {
+    pub(super) event: E,
+    inner: Probe,
+}
+
+impl<E: Event> Reentry<E> {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let (event, inner) = (E::new(), Probe::claim()?);
+        Ok(Self { event, inner })
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        self.inner.waker(0)
+    }
+
+    pub(super) fn is_woken(&self) -> bool {
+        self.inner.woken(0)
+    }
+}
+
+pub(super) fn come_back<E: Event>(scene: &Reentry<E>) {
+    scene.event.register(&scene.waker());
+    let _ = scene.event.epoch();
+}
+
 /// Whatever a waker runs may come back to the event: a task that polls again registers again.
 pub(super) fn outside_of_sections<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
-    struct Scene<E> {
-        event: E,
-        inner: Probe,
-    }
     let probe = Probe::claim()?;
-    let scene = Scene {
-        event: P::Event::new(),
-        inner: Probe::claim()?,
-    };
-    let come_back = |scene: &Scene<P::Event>| {
-        scene.event.register(&scene.inner.waker(0));
-        let _ = scene.event.epoch();
-    };
+    let scene = Reentry::<P::Event>::new()?;
     let registering = || {
         for task in 0..TASKS {
             scene.event.register(&probe.waker(task));
@@ -113,7 +129,7 @@ pub(super) fn outside_of_sections<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
         probe.hooked(&scene, come_back, || scene.event.notify());
     }
     scene.event.notify();
-    ensure(scene.inner.woken(0), "who comes back is woken, too")?;
+    ensure(scene.is_woken(), "who comes back is woken, too")?;
     for task in 0..TASKS {
         ensure(probe.woken(task), "every task is woken")?;
     }

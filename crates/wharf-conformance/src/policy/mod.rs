@@ -1,6 +1,7 @@
 //! What every synchronisation policy does.
 
 mod events;
+mod one;
 mod sections;
 
 use core::cell::Cell;
@@ -30,8 +31,8 @@ struct Policy<P> {
 /// Holds the policy `P` to the laws of `wharf-sync`, as far as one context can see them. What several
 /// contexts do to each other is for a model checker.
 ///
-/// One law cannot be broken quietly: under a policy that runs a waker inside a section, `wakers run
-/// outside of sections` panics or hangs.
+/// One law cannot be broken quietly: under a policy that runs a waker inside a section, the two checks of
+/// wakers *outside of sections* panic or hang.
 pub fn policy<P: SyncPolicy>(nesting: Nesting, report: &mut dyn Report) -> Tally {
     let subject = Subject {
         policy: P::NAME,
@@ -41,7 +42,7 @@ pub fn policy<P: SyncPolicy>(nesting: Nesting, report: &mut dyn Report) -> Tally
     run(subject, &Policy::<P> { nesting, policy }, &checks(), report)
 }
 
-fn checks<P: SyncPolicy>() -> [Check<Policy<P>>; 16] {
+fn checks<P: SyncPolicy>() -> [Check<Policy<P>>; 25] {
     [
         Check {
             name: "a lock lends its value",
@@ -111,6 +112,42 @@ fn checks<P: SyncPolicy>() -> [Check<Policy<P>>; 16] {
         Check {
             name: "wakers run outside of sections",
             run: events::outside_of_sections,
+        },
+        Check {
+            name: "waking one is an event",
+            run: one::is_an_event,
+        },
+        Check {
+            name: "of those who queue the first is woken",
+            run: one::first_in_line,
+        },
+        Check {
+            name: "nobody who queues is forgotten",
+            run: one::nobody_is_forgotten,
+        },
+        Check {
+            name: "waking one wakes who has no place",
+            run: one::without_a_place,
+        },
+        Check {
+            name: "who queues again keeps the place",
+            run: one::keeps_its_place,
+        },
+        Check {
+            name: "who leaves the queue is not waited for",
+            run: one::leaves_its_place,
+        },
+        Check {
+            name: "a wait that is given up passes its wake on",
+            run: one::passed_on,
+        },
+        Check {
+            name: "those who wait are served one by one",
+            run: one::served_in_turn,
+        },
+        Check {
+            name: "wakers of a queue run outside of sections",
+            run: one::outside_of_sections,
         },
         Check {
             name: "an event that ends lets its wakers go",
