@@ -139,3 +139,15 @@ pub fn run_heap<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     tally.add(segment("Segment<HeapBackend>", Heap::<P>::new(), report));
     tally
 }
+
+/// Runs on the engines what only a host can: kernels that panic.
+#[cfg(feature = "std")]
+pub fn run_unwinding<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
+    const NAME: &str = "CpuEngine, unwinding";
+    let Ok(stream) = Stream::claim() else {
+        return missing::<P>(NAME, "a stream", report);
+    };
+    let cpu = CpuEngine::<P, Parcel, 4>::new(stream);
+    let memory = wharf_backend::Heap::<P>::new();
+    crate::engine_unwinding(NAME, &cpu, memory, NoClock, EngineClaims::default(), report)
+}

@@ -64,6 +64,9 @@
     clippy::unwrap_used
 )]
 
+#[cfg(feature = "std")]
+extern crate std;
+
 mod backend;
 mod check;
 mod report;
@@ -89,6 +92,8 @@ mod waker;
     any(target_has_atomic = "32", feature = "critical-section")
 ))]
 pub use all::run_heap;
+#[cfg(feature = "std")]
+pub use {all::run_unwinding, engine::engine_unwinding};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
     all::{CLASSES, run_all},

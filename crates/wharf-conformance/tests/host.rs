@@ -2,7 +2,8 @@
 
 use wharf_backend::{Align32, StaticPool};
 use wharf_conformance::{
-    Nesting, Printer, SourceClaims, Tally, backend, run_all, run_heap, segment, source,
+    Nesting, Printer, SourceClaims, Tally, backend, run_all, run_heap, run_unwinding, segment,
+    source,
 };
 use wharf_source::StaticPoolSource;
 use wharf_sync::{Blocking, Critical, Unsync};
@@ -21,6 +22,7 @@ fn unsync() {
     conforms(|report| {
         let mut tally = run_all::<Unsync>(Nesting::Allowed, report);
         tally.add(run_heap::<Unsync>(report));
+        tally.add(run_unwinding::<Unsync>(report));
         tally
     });
 }
@@ -30,6 +32,7 @@ fn critical() {
     conforms(|report| {
         let mut tally = run_all::<Critical>(Nesting::Allowed, report);
         tally.add(run_heap::<Critical>(report));
+        tally.add(run_unwinding::<Critical>(report));
         tally
     });
 }
@@ -39,6 +42,7 @@ fn blocking() {
     conforms(|report| {
         let mut tally = run_all::<Blocking>(Nesting::Forbidden, report);
         tally.add(run_heap::<Blocking>(report));
+        tally.add(run_unwinding::<Blocking>(report));
         tally
     });
 }
@@ -49,6 +53,7 @@ fn spin() {
     conforms(|report| {
         let mut tally = run_all::<wharf_sync::Spin>(Nesting::Forbidden, report);
         tally.add(run_heap::<wharf_sync::Spin>(report));
+        tally.add(run_unwinding::<wharf_sync::Spin>(report));
         tally
     });
 }

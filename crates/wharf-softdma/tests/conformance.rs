@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use wharf_backend::MemSpace;
-use wharf_conformance::{EngineClaims, Parcel, Printer, Tally, backend, engine, segment};
+use wharf_conformance::{
+    EngineClaims, Parcel, Printer, Tally, backend, engine, engine_unwinding, segment,
+};
 use wharf_softdma::{Config, SoftDma};
 use wharf_sync::StdClock;
 
@@ -24,10 +26,13 @@ fn the_device_keeps_the_laws() {
         unreachable: Some(MemSpace::Host),
     };
     let clock = StdClock::new();
-    tally.add(engine(
-        "SoftDma",
+    let (its_own, name) = (Arc::clone(&memory), "SoftDma");
+    tally.add(engine(name, &device, its_own, clock, claims, &mut report));
+    let (its_own, name) = (Arc::clone(&memory), "SoftDma, unwinding");
+    tally.add(engine_unwinding(
+        name,
         device,
-        Arc::clone(&memory),
+        its_own,
         clock,
         claims,
         &mut report,

@@ -27,6 +27,40 @@ pub(super) fn taken_once<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> O
     scene.close()
 }
 
+/// Also when nobody can ask for its completion any more: whoever detached it may wait for the end of it.
+pub(super) fn over_when_landed<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
+    let mut scene = Scene::new(rig)?;
+    let gate = Gate::closed()?;
+    scene.write(Part::B, gate.number())?;
+    if !rig.claims.apart {
+        // Who submits would wait at the gate for itself.
+        gate.open();
+    }
+    let sequence = scene.submit(AT_GATE, &[Use::Read(Part::B)])?;
+    rig.engine.detach(sequence);
+    // In this order: it may land in between.
+    let poll = || {
+        let polled = rig.engine.poll(sequence, None);
+        (polled, scene.ledger.landed())
+    };
+    let early = poll();
+    gate.open();
+    let (taken, landed) = match early {
+        (Poll::Ready(taken), landed) => (taken, landed),
+        (Poll::Pending, _) => rig.wait_for(|| match poll() {
+            (Poll::Ready(taken), landed) => Some((taken, landed)),
+            (Poll::Pending, _) => None,
+        })?,
+    };
+    // Whatever it said, the operands are the engine's until then.
+    rig.wait_for(|| (scene.ledger.landed() == 1).then_some(()))?;
+    equal("parcels that had landed when it said so", landed, 1)?;
+    ensure(taken.is_none(), "nobody can ask for what was detached")?;
+    // It may be dropped a moment after it has landed.
+    rig.wait_for(|| (scene.ledger.dropped() == 1).then_some(()))?;
+    scene.close()
+}
+
 pub(super) fn event<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let before = rig.engine.completed().epoch();
@@ -42,10 +76,10 @@ pub(super) fn event<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcom
 }
 
 /// More slots than this, and the queue is not filled.
-const MOST_SLOTS: usize = 64;
+pub(super) const MOST_SLOTS: usize = 64;
 
 /// Submits until the queue is full, and tells how many it took.
-fn fill_queue<P: SyncPolicy, Q: SyncPolicy>(
+pub(super) fn fill_queue<P: SyncPolicy, Q: SyncPolicy>(
     scene: &Scene<'_, P, Q>,
     submitted: &mut [Option<Sequence>; MOST_SLOTS],
 ) -> Result<usize, Stop> {

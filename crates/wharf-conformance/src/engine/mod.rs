@@ -4,6 +4,8 @@
 mod commands;
 mod completion;
 mod scene;
+#[cfg(feature = "std")]
+mod unwinding;
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
@@ -76,7 +78,50 @@ where
 {
     let keep = ManuallyDrop::new(memory.clone());
     // SAFETY: should a parcel never land, or a kernel unwind, the memory is kept for ever.
-    let (tally, stuck) = unsafe { try_engine(name, &engine, &memory, &clock, claims, report) };
+    let (tally, stuck) =
+        unsafe { try_engine(name, &engine, &memory, &clock, claims, &checks(), report) };
+    if !stuck {
+        drop(ManuallyDrop::into_inner(keep));
+    }
+    tally
+}
+
+/// Holds an engine to what it owes while kernels panic: what unwinds through `submit` was not taken or has landed, the
+/// operands are free again, and so is the slot. Takes what [`engine`] takes; a subject of its own, because firmware
+/// cannot unwind.
+///
+/// ```
+/// use wharf_backend::StaticPool;
+/// use wharf_conformance::{EngineClaims, Parcel, engine_unwinding};
+/// use wharf_engine::{CpuEngine, Stream};
+/// use wharf_sync::{NoClock, Unsync};
+///
+/// let memory: &_ = Box::leak(Box::new(StaticPool::<Unsync, 16, 2>::new()));
+/// let cpu = CpuEngine::<Unsync, Parcel, 4>::new(Stream::claim()?);
+/// let claims = EngineClaims::default();
+/// assert!(engine_unwinding("mine, panics", &cpu, memory, NoClock, claims, &mut ()).is_clean());
+/// # Ok::<(), wharf_engine::TooManyStreams>(())
+/// ```
+#[cfg(feature = "std")]
+pub fn engine_unwinding<E, R, K>(
+    name: &'static str,
+    engine: E,
+    memory: R,
+    clock: K,
+    claims: EngineClaims,
+    report: &mut dyn Report,
+) -> Tally
+where
+    E: Engine<Cargo = Parcel>,
+    R: BackendRef + Clone + 'static,
+    R::Backend: Sized,
+    K: Clock,
+{
+    let keep = ManuallyDrop::new(memory.clone());
+    let checks = unwinding::checks();
+    // SAFETY: should a parcel never land, the memory is kept for ever.
+    let (tally, stuck) =
+        unsafe { try_engine(name, &engine, &memory, &clock, claims, &checks, report) };
     if !stuck {
         drop(ManuallyDrop::into_inner(keep));
     }
@@ -104,19 +149,20 @@ where
     K: Clock,
 {
     // SAFETY: the caller's promise.
-    unsafe { try_engine(name, &engine, &memory, &clock, claims, report).0 }
+    unsafe { try_engine(name, &engine, &memory, &clock, claims, &checks(), report).0 }
 }
 
 /// The tally, and whether a parcel never landed.
 ///
 /// # Safety
 /// If one never did, the engine touches no operand any more, or the backend stays for ever.
-unsafe fn try_engine<E, R, K>(
+unsafe fn try_engine<'r, E, R, K>(
     name: &'static str,
-    engine: &E,
-    memory: &R,
-    clock: &K,
+    engine: &'r E,
+    memory: &'r R,
+    clock: &'r K,
     claims: EngineClaims,
+    checks: &[Check<Rig<'r, E::Policy, R::Policy>>],
     report: &mut dyn Report,
 ) -> (Tally, bool)
 where
@@ -128,16 +174,16 @@ where
     let policy = <E::Policy as SyncPolicy>::NAME;
     let rig = Rig {
         engine,
-        memory: memory.backend() as Memory<'_, R::Policy>,
+        memory: memory.backend() as Memory<'r, R::Policy>,
         clock,
         claims,
         stuck: Cell::new(false),
     };
-    let tally = run(Subject { policy, name }, &rig, &checks(), report);
+    let tally = run(Subject { policy, name }, &rig, checks, report);
     (tally, rig.stuck.get())
 }
 
-fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 17] {
+fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 18] {
     [
         Check {
             name: "its stream has a number",
@@ -185,6 +231,10 @@ fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 17] {
         Check {
             name: "a completion is taken once",
             run: completion::taken_once,
+        },
+        Check {
+            name: "a submission is over only when its cargo has landed",
+            run: completion::over_when_landed,
         },
         Check {
             name: "a completion is an event",

@@ -184,6 +184,27 @@ impl<'r, P: SyncPolicy, Q: SyncPolicy> Scene<'r, P, Q> {
         self.succeed(sequence)
     }
 
+    /// Parcels that landed, and that were dropped.
+    #[cfg(feature = "std")]
+    pub(super) fn counts(&self) -> (u32, u32) {
+        (self.ledger.landed(), self.ledger.dropped())
+    }
+
+    /// A submission unwound: its parcel was not taken, or it has landed, since `before`.
+    #[cfg(feature = "std")]
+    pub(super) fn let_go_since(&self, (landed, dropped): (u32, u32)) -> Result<(), Failure> {
+        let has_landed = self.ledger.landed() != landed;
+        let was_dropped = self.ledger.dropped() != dropped;
+        ensure(
+            has_landed || was_dropped,
+            "what unwinds was not taken, or has landed",
+        )?;
+        if !has_landed {
+            self.ledger.never_taken();
+        }
+        Ok(())
+    }
+
     /// Nothing is in flight, and no parcel was lost or kept.
     #[inline(never)]
     pub(super) fn close(self) -> Outcome {
