@@ -6,12 +6,14 @@ use core::mem::MaybeUninit;
 
 use wharf_backend::{Align32, FaultInject, MemSpace, PoolBackend, SlotControl, StaticPool};
 use wharf_engine::{CpuEngine, Stream};
-use wharf_source::{NullSource, PoolSource, SizeClass, StaticPoolSource, StaticPoolState};
+use wharf_source::{
+    BumpSource, NullSource, PoolSource, SizeClass, StaticPoolSource, StaticPoolState,
+};
 use wharf_sync::{ConstInit, NoClock, SyncPolicy};
 
 use crate::{
     Check, EngineClaims, Failure, Nesting, Parcel, Report, SourceClaims, Subject, Tally, backend,
-    constants, engine_on_borrowed, policy, run, segment, source,
+    constants, engine_on_borrowed, policy, run, segment, source, source_with_reset,
 };
 
 /// Runs the suite on everything of wharf that needs neither heap nor operating system, under the policy
@@ -35,6 +37,7 @@ where
         report,
     ));
     tally.add(pool_source::<P>(report));
+    tally.add(bump_source::<P>(report));
     tally.add(static_pool_source::<P>(report));
     tally.add(pool_backend::<P>(report));
     tally.add(static_pool::<P>(report));
@@ -57,6 +60,14 @@ fn pool_source<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let mut classes = [SizeClass::EMPTY; CLASSES];
     let pool = PoolSource::<P>::new(&mut slab, &mut classes);
     source::<P, _>("PoolSource", &pool, SourceClaims::POOL, report)
+}
+
+#[inline(never)]
+fn bump_source<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
+    let mut slab = [MaybeUninit::uninit(); SLAB];
+    let mut bump = BumpSource::new(&mut slab);
+    let (reset, claims) = (|bump: &mut BumpSource<'_>| bump.reset(), SourceClaims::BUMP);
+    source_with_reset::<P, _>("BumpSource", &mut bump, reset, claims, report)
 }
 
 #[inline(never)]

@@ -106,4 +106,4 @@ pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
 pub use report::{Printer, Report, Subject, Tally};
 pub use segment::segment;
-pub use source::{SourceClaims, source};
+pub use source::{SourceClaims, source, source_with_reset};

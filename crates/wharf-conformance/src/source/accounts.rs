@@ -23,6 +23,7 @@ pub(super) fn refuses_everything(sample: &Sample<'_>) -> Outcome {
 
 pub(super) fn everything_returns(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
+    applies(sample.claims.reuses, "it vends no block twice")?;
     drop(sample.all()?);
     let after_one = sample.source.census();
     for _ in 0..32 {
@@ -115,17 +116,17 @@ pub(super) fn asking_why(sample: &Sample<'_>) -> Outcome {
 const MOST_LINKS: usize = 100_000;
 
 /// A block that owns the one before it: any number of blocks is held without a place to hold them.
-struct Chain<'s> {
+pub(super) struct Chain<'s> {
     before: Option<Owned<Self, Erased<'s>>>,
 }
 
 /// Takes links until one is refused; tells how many there were.
 #[inline(never)]
-fn fill<'s>(sample: &Sample<'s>) -> (Option<Owned<Chain<'s>, Erased<'s>>>, usize) {
+pub(super) fn fill(source: Erased<'_>) -> (Option<Owned<Chain<'_>, Erased<'_>>>, usize) {
     let mut chain = None;
     for links in 0..MOST_LINKS {
         let link = Chain { before: chain };
-        match Owned::new(sample.source, link) {
+        match Owned::new(source, link) {
             Ok(owned) => chain = Some(owned),
             Err((_, link)) => return (link.before, links),
         }
@@ -134,7 +135,7 @@ fn fill<'s>(sample: &Sample<'s>) -> (Option<Owned<Chain<'s>, Erased<'s>>>, usize
 }
 
 /// Lets `links` go, one by one: a chain that drops itself drops recursively.
-fn release<'s>(chain: &mut Option<Owned<Chain<'s>, Erased<'s>>>, links: usize) {
+pub(super) fn release<'s>(chain: &mut Option<Owned<Chain<'s>, Erased<'s>>>, links: usize) {
     for _ in 0..links {
         let Some(mut link) = chain.take() else {
             return;
@@ -147,11 +148,14 @@ pub(super) fn exhaustion(sample: &Sample<'_>) -> Outcome {
     applies(sample.claims.vends, VENDS_NOTHING)?;
     applies(sample.claims.bounded, "it claims no bound")?;
     let before = sample.source.census();
-    let (mut chain, links) = fill(sample);
+    let (mut chain, links) = fill(sample.source);
     let outcome = exhausted(sample, before, &mut chain, links);
     release(&mut chain, usize::MAX);
     outcome?;
-    let (mut chain, again) = fill(sample);
+    if !sample.claims.reuses {
+        return Ok(());
+    }
+    let (mut chain, again) = fill(sample.source);
     release(&mut chain, usize::MAX);
     equal("blocks, once all have come back", again, links)?;
     Ok(())
@@ -179,7 +183,9 @@ fn exhausted<'s>(
     if !exhausted {
         return Err(Failure::refused("exhaustion is told by its name", error.into()).into());
     }
-    release(chain, 1);
-    drop(sample.block(request, "what came back is vended again")?);
+    if sample.claims.reuses {
+        release(chain, 1);
+        drop(sample.block(request, "what came back is vended again")?);
+    }
     Ok(())
 }

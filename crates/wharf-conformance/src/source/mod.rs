@@ -2,13 +2,14 @@
 
 mod accounts;
 mod blocks;
+mod reset;
 
 use core::alloc::Layout;
 
 use wharf_source::{Block, BlockSource};
 use wharf_sync::SyncPolicy;
 
-use crate::check::{Demand, ensure};
+use crate::check::{Demand, Session, ensure};
 use crate::{Check, Failure, Outcome, Report, Subject, Tally, run};
 
 /// What a source claims beyond the laws of [`BlockSource`]. The suite holds it to its claims.
@@ -18,6 +19,8 @@ pub struct SourceClaims {
     pub vends: bool,
     /// It can be exhausted with blocks of a few words, fewer than 100 000, and the suite may do so.
     pub bounded: bool,
+    /// What came back is vended again. A source that gives everything back at once, and until then nothing, does not.
+    pub reuses: bool,
     /// The block that came back last serves the next request of its shape.
     pub last_in_first_out: bool,
 }
@@ -27,19 +30,29 @@ impl SourceClaims {
     pub const NULL: Self = Self {
         vends: false,
         bounded: true,
+        reuses: false,
         last_in_first_out: false,
     };
     /// Those of a `HeapSource`.
     pub const HEAP: Self = Self {
         vends: true,
         bounded: false,
+        reuses: true,
         last_in_first_out: false,
     };
     /// Those of a pool.
     pub const POOL: Self = Self {
         vends: true,
         bounded: true,
+        reuses: true,
         last_in_first_out: true,
+    };
+    /// Those of a `BumpSource` without an upstream.
+    pub const BUMP: Self = Self {
+        vends: true,
+        bounded: true,
+        reuses: false,
+        last_in_first_out: false,
     };
 }
 
@@ -54,8 +67,8 @@ type Erased<'s> = &'s dyn BlockSource;
 
 /// Holds a source to the laws of `wharf-source`. `P` is the policy that protects it, for the report.
 ///
-/// Give it a fresh source of at least 2 KiB, with room for 16 shapes; a bounded one is carved up
-/// afterwards.
+/// Give it a fresh source of at least 2 KiB, with room for 16 shapes; one that does not
+/// [reuse](SourceClaims::reuses) what came back needs 4 KiB. A bounded one is carved up afterwards.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -84,7 +97,53 @@ pub fn source<P: SyncPolicy, S: BlockSource + Clone>(
     run(Subject { policy, name }, &sample, &checks(), report)
 }
 
-fn checks<'s>() -> [Check<Sample<'s>>; 15] {
+/// [`source`], for one that takes everything back at once: `reset` is called before each check, and is held to what
+/// it promises. Give it a source of at least 2 KiB.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use wharf_conformance::{SourceClaims, source_with_reset};
+/// use wharf_source::BumpSource;
+/// use wharf_sync::Unsync;
+///
+/// let mut scratch = [MaybeUninit::uninit(); 2048];
+/// let mut mine = BumpSource::new(&mut scratch);
+/// let claims = SourceClaims::BUMP;
+/// let reset = |mine: &mut BumpSource<'_>| mine.reset();
+/// assert!(source_with_reset::<Unsync, _>("mine", &mut mine, reset, claims, &mut ()).is_clean());
+/// ```
+pub fn source_with_reset<P: SyncPolicy, S: BlockSource>(
+    name: &'static str,
+    source: &mut S,
+    reset: fn(&mut S),
+    claims: SourceClaims,
+    report: &mut dyn Report,
+) -> Tally {
+    let policy = P::NAME;
+    let mut session = Session::begin(Subject { policy, name }, report);
+    for index in 0..CHECKS {
+        reset(source);
+        let handle: &S = source;
+        let sample = Sample {
+            source: handle,
+            claims,
+            typed: &|| blocks::typed(&handle, claims),
+        };
+        // Made anew each time: they are for a sample that ends before the next reset.
+        if let Some(check) = checks().get(index) {
+            session.check(check.name, &(check.run)(&sample));
+        }
+    }
+    for check in reset::checks() {
+        reset(source);
+        session.check(check.name, &(check.run)(source, reset));
+    }
+    session.end()
+}
+
+const CHECKS: usize = 15;
+
+fn checks<'s>() -> [Check<Sample<'s>>; CHECKS] {
     [
         Check {
             name: "it has a name",
