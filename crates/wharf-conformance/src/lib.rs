@@ -69,6 +69,7 @@ extern crate std;
 
 mod backend;
 mod check;
+mod lent;
 mod report;
 mod segment;
 mod source;
@@ -85,6 +86,8 @@ mod parcel;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod policy;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod waits;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod waker;
 
 #[cfg(all(
@@ -100,10 +103,12 @@ pub use {
     engine::{EngineClaims, engine, engine_on_borrowed},
     parcel::Parcel,
     policy::{Nesting, constants, policy},
+    waits::waits,
 };
 
 pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
+pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
 pub use segment::segment;
 pub use source::{SourceClaims, source, source_with_reset};

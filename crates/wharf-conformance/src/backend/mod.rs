@@ -44,7 +44,7 @@ struct Target<'b, P> {
     typed: &'b dyn Fn() -> Outcome,
 }
 
-fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 20] {
+fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 21] {
     [
         Check {
             name: "it says what it is",
@@ -113,6 +113,10 @@ fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 20] {
         Check {
             name: "host memory is where it says",
             run: |target| moving::host_agrees(&target.backend),
+        },
+        Check {
+            name: "what is handed to a device comes back as it was",
+            run: |target| moving::handed_over(&target.backend),
         },
         Check {
             name: "a segment is taken apart and put together",

@@ -1,12 +1,14 @@
 //! How bytes move into a segment and out of it.
 
-use wharf_backend::{BackendRef, Caps, MemBackend, MemSpace, TransferError};
+use wharf_backend::{
+    BackendRef, Caps, IoDirection, MemBackend, MemSpace, SegmentMut, TransferError,
+};
 
 use super::bytes::{expected, pattern, stamp, verify};
-use super::vending::placed;
+use super::vending::{address, placed};
 use super::{alloc, max, small, vends};
-use crate::Outcome;
 use crate::check::{Demand, ensure, equal, refused};
+use crate::{Failure, Outcome};
 
 pub(super) fn ranges<R: BackendRef + Clone>(backend: &R) -> Outcome {
     vends(backend)?;
@@ -140,5 +142,50 @@ pub(super) fn host_agrees<R: BackendRef + Clone>(backend: &R) -> Outcome {
         *byte = pattern(6, offset);
     }
     verify(&segment, 6)?;
+    Ok(())
+}
+
+/// To one that moves nothing: whatever the hooks before and after do to a cache, no byte is lost, within the range or beside it.
+pub(super) fn handed_over<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let size = max(backend).min(96);
+    let mut segment = stamp(alloc(backend, size)?, 40)?;
+    // If there is room for one.
+    let neighbour = SegmentMut::alloc(backend.clone(), size).ok();
+    let neighbour = neighbour.map(|segment| stamp(segment, 41)).transpose()?;
+    let place = segment.place();
+    let ranges = [
+        (0, size),
+        (size / 3, size / 3),
+        (size - 1, 1),
+        (size / 2, 0),
+    ];
+    for (offset, len) in ranges {
+        for direction in [IoDirection::CpuToDevice, IoDirection::DeviceToCpu] {
+            let in_flight = segment.hand_over(offset, len, direction);
+            let in_flight = in_flight
+                .map_err(|back| back.error)
+                .demand("it is handed over")?;
+            equal("the bytes handed over", in_flight.len(), len)?;
+            let by = address(in_flight.place()).wrapping_sub(address(place));
+            equal("where they start", by, offset as u64)?;
+            segment = in_flight.land();
+            verify(&segment, 40)?;
+        }
+    }
+    let beyond = segment.hand_over(size, 1, IoDirection::DeviceToCpu);
+    let Err(back) = beyond else {
+        return Err(Failure::new("what is beyond it is not handed over").into());
+    };
+    let expected = TransferError::OutOfBounds {
+        offset: size,
+        len: 1,
+        size,
+    };
+    refused("a range beyond", Err::<(), _>(back.error), expected)?;
+    verify(&back.value, 40)?;
+    if let Some(neighbour) = &neighbour {
+        verify(neighbour, 41)?;
+    }
     Ok(())
 }
