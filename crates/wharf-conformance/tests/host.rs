@@ -1,9 +1,9 @@
 //! The suite on everything of wharf that runs on a host, under every policy there is.
 
-use wharf_backend::{Align32, StaticPool};
+use wharf_backend::{Align32, BorrowedExclusive, StaticPool, backend_set};
 use wharf_conformance::{
-    Nesting, Printer, SourceClaims, Tally, backend, run_all, run_heap, run_unwinding, segment,
-    source,
+    Nesting, Printer, Report, SourceClaims, Tally, backend, run_all, run_heap, run_unwinding,
+    segment, source,
 };
 use wharf_source::StaticPoolSource;
 use wharf_sync::{Blocking, Critical, Unsync};
@@ -70,6 +70,25 @@ fn statics() {
         let claims = SourceClaims::POOL;
         let name = "static StaticPoolSource";
         tally.add(source::<Critical, _>(name, &BLOCKS, claims, report));
+        tally.add(sets(report));
         tally
     });
+}
+
+backend_set! {
+    /// What one program has, as one type.
+    enum Memory<'b>: Critical, host {
+        Frames(StaticPool<Critical, 64, 4, Align32>),
+        Lent(BorrowedExclusive<'b, Critical>),
+    }
+}
+
+fn sets(report: &mut dyn Report) -> Tally {
+    let mut left = [0; 72];
+    let frames = Memory::Frames(StaticPool::new());
+    let lent = Memory::Lent(BorrowedExclusive::exclusive(&mut left));
+    let mut tally = backend("backend_set!, a pool", &frames, report);
+    tally.add(backend("backend_set!, lent bytes", &lent, report));
+    tally.add(segment("Segment<backend_set!>", &frames, report));
+    tally
 }
