@@ -41,9 +41,11 @@
 //! | to hold to its laws | call | and say |
 //! |---|---|---|
 //! | a `SyncPolicy` | [`policy`], [`constants`] | whether its sections nest |
-//! | a `BlockSource` | [`source`] | what it [claims](SourceClaims) |
+//! | a `BlockSource` | [`source`], or [`source_with_reset`] | what it [claims](SourceClaims) |
 //! | a `MemBackend` | [`backend`], then [`segment`] over it | nothing: it says itself what it is |
-//! | an `Engine` | [`engine`] | the memory it reaches, how to wait, what it [claims](EngineClaims) |
+//! | one that lends or adopts what exists | [`lent`] | what is there, what it [claims](LentClaims) |
+//! | one that can be waited for (`Waits`) | [`waits`] | nothing |
+//! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
 //!
 //! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
 //!
@@ -51,8 +53,8 @@
 //! what one context can see; what several do to each other at once is for model checkers.
 //!
 //! # Features
-//! `alloc` adds [`run_heap`]; `std` implies it; `critical-section` is passed down, and on cores without
-//! compare-and-swap all but [`source`], [`backend`] and [`segment`] need it. None is on by default.
+//! `alloc` adds `run_heap`; `std` implies it and adds `engine_unwinding`; `critical-section` is passed down, and on cores
+//! without compare-and-swap all but the suites of sources, backends, segments and lent memory need it. None is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
