@@ -47,6 +47,8 @@
 //! | one that can be waited for (`Waits`) | [`waits`] | nothing |
 //! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
 //!
+//! How to write a backend, step by step: `docs/backends.md` in the repository.
+//!
 //! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
 //!
 //! What a subject does not claim is *inapplicable* and counts neither as passed nor as failed. The suite sees
@@ -114,3 +116,8 @@ pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
 pub use segment::segment;
 pub use source::{SourceClaims, source, source_with_reset};
+
+/// The examples of the page, run as tests of this crate.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../../docs/backends.md")]
+mod page {}

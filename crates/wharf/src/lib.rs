@@ -97,6 +97,7 @@
 //! | `alloc` | [`Heap`](backend#features), `HeapSource`, backends behind `Arc` |
 //! | `std` | `alloc`; `Blocking`, `StdClock`, `Hosted` |
 //! | `critical-section` | `Critical`; the program links an implementation of the crate `critical-section` |
+//! | `spin` | `Spin`, or on bare metal `SpinMulticore` |
 //! | `defmt` | `defmt::Format` on errors, counts and events |
 //! | `softdma` | `std`; the module `softdma` |
 #![no_std]
