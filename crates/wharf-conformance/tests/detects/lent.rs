@@ -27,6 +27,7 @@ enum Wrong {
     MovesWhenReadOnly,
     CutsWords,
     MovesHalfAWord,
+    Wanders,
 }
 
 const LEN: usize = 16;
@@ -37,6 +38,7 @@ struct Cells<A> {
     wrong: Wrong,
     word: usize,
     bytes: UnsafeCell<[u8; LEN]>,
+    asked: Cell<usize>,
     access: PhantomData<A>,
 }
 
@@ -46,6 +48,7 @@ impl<A> Cells<A> {
             wrong,
             word,
             bytes: UnsafeCell::new(BYTES),
+            asked: Cell::new(0),
             access: PhantomData,
         }
     }
@@ -85,7 +88,10 @@ unsafe impl<A: State + Writable> LentMemory for Cells<A> {
         LEN
     }
     fn place(&self) -> Place {
-        Place::Host(self.base())
+        self.asked.set(self.asked.get() + 1);
+        let wanders = self.wrong == Wrong::Wanders && self.asked.get() % 2 == 1;
+        // SAFETY: within the cell.
+        Place::Host(unsafe { self.base().add(usize::from(wanders)) })
     }
     fn name(&self) -> &'static str {
         "cells"
@@ -213,10 +219,10 @@ fn broken_loans_are_found() {
     });
     kept.name(back);
 
-    let seen = [there, every, written, stays, whole, once, back];
-    let layer = [
-        "what is lent is where it says",
-        "what is lent is taken apart and put together",
-    ];
+    let place = "what is lent is where it says";
+    suite::<Init>(Wrong::Wanders, 1).name(place);
+
+    let seen = [there, every, written, stays, whole, once, back, place];
+    let layer = ["what is lent is taken apart and put together"];
     kept.all_covered(&seen, &layer);
 }
