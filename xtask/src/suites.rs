@@ -9,6 +9,7 @@ pub(crate) mod host;
 pub(crate) mod lint;
 pub(crate) mod loom;
 pub(crate) mod miri;
+pub(crate) mod refused;
 
 use std::process::Command;
 use std::time::Duration;

@@ -163,7 +163,8 @@ pub unsafe trait MemBackend {
     }
 
     /// Copies `len` bytes from host memory into the segment at `offset`. Synchronous: the host bytes
-    /// are not touched after the return. By default a copy by the CPU, and [`TransferError::Unsupported`] on a device.
+    /// are not touched after the return. By default a copy by the CPU, [`TransferError::ReadOnly`] where
+    /// [`Caps::READ_ONLY`] is set, and [`TransferError::Unsupported`] on a device.
     ///
     /// # Safety
     /// As for [`place`](Self::place); the range lies in the segment, `source` is valid for reads of `len` bytes, all
@@ -178,6 +179,10 @@ pub unsafe trait MemBackend {
         source: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
+        // A place that is valid for reads alone: nothing else would keep the CPU from writing there.
+        if self.caps().contains(Caps::READ_ONLY) {
+            return Err(TransferError::ReadOnly);
+        }
         // SAFETY: as the caller promises: both sides are valid for `len` bytes, and do not overlap.
         unsafe { host_byte(self, header, offset)?.copy_from_nonoverlapping(source, len) };
         Ok(())
@@ -217,6 +222,10 @@ pub unsafe trait MemBackend {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        // A place that is valid for reads alone: nothing else would keep the CPU from writing there.
+        if self.caps().contains(Caps::READ_ONLY) {
+            return Err(TransferError::ReadOnly);
+        }
         // SAFETY: as the caller promises: valid for writes of `len` bytes.
         unsafe { host_byte(self, header, offset)?.write_bytes(byte, len) };
         Ok(())

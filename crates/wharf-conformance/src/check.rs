@@ -177,14 +177,39 @@ pub fn run<T: ?Sized>(
     checks: &[Check<T>],
     report: &mut dyn Report,
 ) -> Tally {
-    let mut tally = Tally::default();
+    let mut session = Session::begin(subject, report);
     for check in checks {
-        let outcome = (check.run)(target);
-        tally.count(&outcome);
-        report.check(subject, check.name, &outcome);
+        session.check(check.name, &(check.run)(target));
     }
-    report.subject(subject, tally);
-    tally
+    session.end()
+}
+
+/// The checks of one subject, reported one by one.
+pub(crate) struct Session<'r> {
+    subject: Subject,
+    report: &'r mut dyn Report,
+    tally: Tally,
+}
+
+impl<'r> Session<'r> {
+    pub(crate) fn begin(subject: Subject, report: &'r mut dyn Report) -> Self {
+        let tally = Tally::default();
+        Self {
+            subject,
+            report,
+            tally,
+        }
+    }
+
+    pub(crate) fn check(&mut self, name: &'static str, outcome: &Outcome) {
+        self.tally.count(outcome);
+        self.report.check(self.subject, name, outcome);
+    }
+
+    pub(crate) fn end(self) -> Tally {
+        self.report.subject(self.subject, self.tally);
+        self.tally
+    }
 }
 
 /// `what` holds.

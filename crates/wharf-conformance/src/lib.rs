@@ -41,9 +41,13 @@
 //! | to hold to its laws | call | and say |
 //! |---|---|---|
 //! | a `SyncPolicy` | [`policy`], [`constants`] | whether its sections nest |
-//! | a `BlockSource` | [`source`] | what it [claims](SourceClaims) |
+//! | a `BlockSource` | [`source`], or [`source_with_reset`] | what it [claims](SourceClaims) |
 //! | a `MemBackend` | [`backend`], then [`segment`] over it | nothing: it says itself what it is |
-//! | an `Engine` | [`engine`] | the memory it reaches, how to wait, what it [claims](EngineClaims) |
+//! | one that lends or adopts what exists | [`lent`] | what is there, what it [claims](LentClaims) |
+//! | one that can be waited for (`Waits`) | [`waits`] | nothing |
+//! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
+//!
+//! How to write a backend, step by step: `docs/backends.md` in the repository.
 //!
 //! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
 //!
@@ -51,8 +55,8 @@
 //! what one context can see; what several do to each other at once is for model checkers.
 //!
 //! # Features
-//! `alloc` adds `run_heap`; `std` implies it; `critical-section` is passed down, and on cores without
-//! compare-and-swap all but [`source`], [`backend`] and [`segment`] need it. None is on by default.
+//! `alloc` adds `run_heap`; `std` implies it and adds `engine_unwinding`; `critical-section` is passed down, and on cores
+//! without compare-and-swap all but the suites of sources, backends, segments and lent memory need it. None is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -64,8 +68,12 @@
     clippy::unwrap_used
 )]
 
+#[cfg(feature = "std")]
+extern crate std;
+
 mod backend;
 mod check;
+mod lent;
 mod report;
 mod segment;
 mod source;
@@ -82,6 +90,8 @@ mod parcel;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod policy;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod waits;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod waker;
 
 #[cfg(all(
@@ -89,16 +99,25 @@ mod waker;
     any(target_has_atomic = "32", feature = "critical-section")
 ))]
 pub use all::run_heap;
+#[cfg(feature = "std")]
+pub use {all::run_unwinding, engine::engine_unwinding};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
     all::{CLASSES, run_all},
     engine::{EngineClaims, engine, engine_on_borrowed},
     parcel::Parcel,
     policy::{Nesting, constants, policy},
+    waits::waits,
 };
 
 pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
+pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
 pub use segment::segment;
-pub use source::{SourceClaims, source};
+pub use source::{SourceClaims, source, source_with_reset};
+
+/// The examples of the page, run as tests of this crate.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../../docs/backends.md")]
+mod page {}

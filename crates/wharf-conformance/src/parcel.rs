@@ -82,6 +82,11 @@ impl Ledger {
     /// One that was refused will not land.
     pub(crate) fn returned(&self, parcel: Parcel) {
         drop(parcel);
+        self.never_taken();
+    }
+
+    /// One that was dropped will not land.
+    pub(crate) fn never_taken(&self) {
         let [made, _, dropped, _] = self.lease.words();
         subtract(made, 1);
         subtract(dropped, 1);

@@ -1,8 +1,9 @@
 //! The suite on everything of wharf that runs on a host, under every policy there is.
 
-use wharf_backend::{Align32, StaticPool};
+use wharf_backend::{Align32, BorrowedExclusive, StaticPool, backend_set};
 use wharf_conformance::{
-    Nesting, Printer, SourceClaims, Tally, backend, run_all, run_heap, segment, source,
+    Nesting, Printer, Report, SourceClaims, Tally, backend, run_all, run_heap, run_unwinding,
+    segment, source,
 };
 use wharf_source::StaticPoolSource;
 use wharf_sync::{Blocking, Critical, Unsync};
@@ -21,6 +22,7 @@ fn unsync() {
     conforms(|report| {
         let mut tally = run_all::<Unsync>(Nesting::Allowed, report);
         tally.add(run_heap::<Unsync>(report));
+        tally.add(run_unwinding::<Unsync>(report));
         tally
     });
 }
@@ -30,6 +32,7 @@ fn critical() {
     conforms(|report| {
         let mut tally = run_all::<Critical>(Nesting::Allowed, report);
         tally.add(run_heap::<Critical>(report));
+        tally.add(run_unwinding::<Critical>(report));
         tally
     });
 }
@@ -39,6 +42,7 @@ fn blocking() {
     conforms(|report| {
         let mut tally = run_all::<Blocking>(Nesting::Forbidden, report);
         tally.add(run_heap::<Blocking>(report));
+        tally.add(run_unwinding::<Blocking>(report));
         tally
     });
 }
@@ -49,6 +53,7 @@ fn spin() {
     conforms(|report| {
         let mut tally = run_all::<wharf_sync::Spin>(Nesting::Forbidden, report);
         tally.add(run_heap::<wharf_sync::Spin>(report));
+        tally.add(run_unwinding::<wharf_sync::Spin>(report));
         tally
     });
 }
@@ -65,6 +70,25 @@ fn statics() {
         let claims = SourceClaims::POOL;
         let name = "static StaticPoolSource";
         tally.add(source::<Critical, _>(name, &BLOCKS, claims, report));
+        tally.add(sets(report));
         tally
     });
+}
+
+backend_set! {
+    /// What one program has, as one type.
+    enum Memory<'b>: Critical, host {
+        Frames(StaticPool<Critical, 64, 4, Align32>),
+        Lent(BorrowedExclusive<'b, Critical>),
+    }
+}
+
+fn sets(report: &mut dyn Report) -> Tally {
+    let mut left = [0; 72];
+    let frames = Memory::Frames(StaticPool::new());
+    let lent = Memory::Lent(BorrowedExclusive::exclusive(&mut left));
+    let mut tally = backend("backend_set!, a pool", &frames, report);
+    tally.add(backend("backend_set!, lent bytes", &lent, report));
+    tally.add(segment("Segment<backend_set!>", &frames, report));
+    tally
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use wharf_backend::usage::UsageClass;
 use wharf_backend::{DeviceAddress, MemSpace};
-use wharf_conformance::{EngineClaims, Parcel, Printer, Tally, backend, engine, segment};
+use wharf_conformance::{
+    EngineClaims, Parcel, Printer, Tally, backend, engine, engine_unwinding, segment,
+};
 use wharf_softdma::{Channel, ChannelConfig, Config, SoftDma};
 use wharf_sync::StdClock;
 
@@ -41,13 +43,11 @@ fn on_channel(index: usize, name: &'static str, base: u64) {
             unreachable: Some(MemSpace::Host),
         };
         let clock = StdClock::new();
-        tally.add(engine(
-            "SoftDma",
-            device,
-            Arc::clone(&memory),
-            clock,
-            claims,
-            report,
+        let its_own = Arc::clone(&memory);
+        tally.add(engine("SoftDma", &device, its_own, clock, claims, report));
+        let (its_own, name) = (Arc::clone(&memory), "SoftDma, unwinding");
+        tally.add(engine_unwinding(
+            name, device, its_own, clock, claims, report,
         ));
     });
     assert_eq!(memory.ledger().segments, 0);

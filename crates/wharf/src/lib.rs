@@ -98,6 +98,7 @@
 //! | `alloc` | [`Heap`](backend#features), `HeapSource`, backends behind `Arc` |
 //! | `std` | `alloc`; `Blocking`, `StdClock`, `Hosted` |
 //! | `critical-section` | `Critical`; the program links an implementation of the crate `critical-section` |
+//! | `spin` | `Spin`, or on bare metal `SpinMulticore` |
 //! | `defmt` | `defmt::Format` on errors, counts and events |
 //! | `meta` | the module `meta` |
 //! | `half`, `zerocopy`, `crc` | `meta`; 16-bit floats as elements, elements in place, CRC-32 |

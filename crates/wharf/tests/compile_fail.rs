@@ -2,7 +2,7 @@
 //! group, the program that does the same thing the right way.
 //!
 //! A message changes with the signatures that it quotes: `TRYBUILD=overwrite cargo test -p wharf --features
-//! std,critical-section --test compile_fail` writes it anew. Read the difference as a user would.
+//! std,critical-section,spin --test compile_fail` writes it anew. Read the difference as a user would.
 //!
 //! `docs/refusals.md` is for the users who meet such a message, so it is held to the files.
 
@@ -11,6 +11,8 @@ use std::path::Path;
 use std::{fs, io};
 
 const CASES: &str = "tests/compile-fail";
+/// Those that only a microcontroller's target refuses; `cargo xtask test --only compile-fail` tries them.
+const BARE_METAL: &str = "../../examples/refused-firmware/src";
 
 #[test]
 fn the_compiler_refuses_misuse_and_takes_the_remedy() {
@@ -76,6 +78,38 @@ fn every_refusal_is_in_the_docs_with_the_compilers_words() -> io::Result<()> {
 }
 
 #[test]
+fn every_pitfall_of_the_table_has_a_case() -> io::Result<()> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/refusals.md");
+    let docs = fs::read_to_string(docs)?;
+    let cases = files("rs")?;
+    let table = docs.split("## The pitfalls, and their cases").nth(1);
+    let table = table.and_then(|rest| rest.split("\n## ").next());
+    let rows = table.unwrap_or_default().lines();
+    let rows: Vec<_> = rows.filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(
+        rows.len(),
+        16,
+        "a pitfall is missing, or there is a new one"
+    );
+    for row in rows {
+        let named: Vec<_> = row
+            .split("](#")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .collect();
+        assert!(!named.is_empty(), "no case: {row}");
+        for (name, _) in named {
+            assert!(cases.contains_key(name), "there is no case `{name}`: {row}");
+            assert!(
+                row.contains(&format!("[`{name}`](#{name})")),
+                "`{name}`: {row}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn every_message_has_one_reason_and_is_the_same_on_every_machine() -> io::Result<()> {
     for (name, message) in files("stderr")? {
         let first = message.lines().next().unwrap_or_default();
@@ -91,10 +125,11 @@ fn every_message_has_one_reason_and_is_the_same_on_every_machine() -> io::Result
     Ok(())
 }
 
-/// The files of the suite with this ending: name without ending, and text.
+/// The cases' files with this ending: name without ending, and text.
 fn files(ending: &str) -> io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(CASES))? {
+    let folder = |folder| fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    for entry in folder(CASES)?.chain(folder(BARE_METAL)?) {
         let path = entry?.path();
         if let Some(name) = path.file_stem().and_then(|name| name.to_str())
             && path.extension().is_some_and(|end| end == ending)

@@ -1,5 +1,5 @@
 //! Suite `compile-fail`: programs that misuse the library, each of which the compiler must refuse
-//! with the message on file.
+//! with the message on file. What only a microcontroller's target refuses is in [`refused`].
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::count::{self, Case};
 use crate::report::Tally;
 use crate::suite::Context;
-use crate::suites::run as run_command;
+use crate::suites::{refused, run as run_command};
 use crate::workspace::Workspace;
 
 /// Where the suite lives: package and test.
@@ -33,6 +33,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     if tally.failed == 0 && !finished.succeeded() {
         tally.fail(1, finished.complaint());
     }
+    tally.add(refused::run(context).unwrap_or_else(Tally::could_not_run));
     Ok(tally)
 }
 

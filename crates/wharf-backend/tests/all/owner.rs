@@ -4,12 +4,13 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_backend::{
     AllocError, BackendExt, BackendRef, Caps, IoDirection, MemBackend, OwnerBackend, ReadOnly,
-    SegmentMut,
+    SegmentMut, TransferError,
 };
 use wharf_source::{HeapSource, NullSource, PoolSource, SizeClass, SourceError};
 use wharf_sync::{Blocking, Unsync};
@@ -195,4 +196,24 @@ fn an_erased_segment_drops_its_owner_all_the_same() {
     // SAFETY: from `into_raw` of an initialised handle; the backend is the same, elsewhere.
     last(unsafe { SegmentMut::<_>::from_raw(header, backend) }.unwrap());
     assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn the_transfers_of_a_shared_owner_write_nothing() {
+    // Memory that could be written, so that a write would be seen and not be a fault.
+    let backend = OwnerBackend::<[u8; 4], Unsync, _, ReadOnly>::new(HeapSource);
+    let segment = backend.adopt_shared([1, 2, 3, 4]).unwrap();
+    let (erased, header) = (segment.backend(), segment.header_ptr());
+    let erased: &dyn MemBackend<Policy = Unsync> = erased;
+    let source = NonNull::from(&[9_u8; 4]).cast();
+    // SAFETY: a live segment, a range in it, and a source elsewhere.
+    let (copied, filled) = unsafe {
+        (
+            erased.copy_in(header, 0, source, 4),
+            erased.fill(header, 1, 2, 9),
+        )
+    };
+    assert_eq!(copied, Err(TransferError::ReadOnly));
+    assert_eq!(filled, Err(TransferError::ReadOnly));
+    assert_eq!(*segment, [1, 2, 3, 4]);
 }

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use wharf_backend::{
-    AllocError, AllocHint, Caps, Census, Header, MemBackend, MemSpace, Place, StaticPool,
-    TransferError,
+    AllocError, AllocHint, Caps, Census, Header, IoDirection, MemBackend, MemSpace, Place,
+    StaticPool, TransferError,
 };
 use wharf_conformance::{backend, segment};
 use wharf_sync::Unsync;
@@ -48,6 +48,8 @@ enum Wrong {
     Wavers,
     OddAlignment,
     NoName,
+    HooksSpoil,
+    HooksSpoilBeside,
 }
 
 /// What it claims to vend; the slots are four times as large.
@@ -191,7 +193,22 @@ unsafe impl MemBackend for Faulty {
     }
 
     fn caps(&self) -> Caps {
-        self.pool.caps()
+        match self.wrong {
+            Wrong::HooksSpoil | Wrong::HooksSpoilBeside => self.pool.caps() | Caps::NEEDS_CACHE_OPS,
+            _ => self.pool.caps(),
+        }
+    }
+
+    unsafe fn after_io(&self, header: H, offset: usize, len: usize, direction: IoDirection) {
+        let at = match self.wrong {
+            Wrong::HooksSpoil if len > 0 => offset,
+            Wrong::HooksSpoilBeside if offset > 0 => offset - 1,
+            _ => return,
+        };
+        if direction == IoDirection::DeviceToCpu {
+            // SAFETY: within the segment, which the caller has.
+            unsafe { self.base(header).add(at).write(0x99) };
+        }
     }
 
     fn space(&self) -> MemSpace {
@@ -304,7 +321,7 @@ fn a_backend_that_breaks_no_law_passes() {
     let mut report = Failures::default();
     let tally = backend("right", &Faulty::new(Wrong::Nothing), &mut report);
     report.none();
-    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (19, 0, 1));
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (20, 0, 1));
 }
 
 #[test]
@@ -353,6 +370,14 @@ fn every_broken_law_of_a_backend_is_found() {
         (Wrong::FillsOnes, "initialised bytes can be read"),
         (Wrong::Wavers, "a foreign pointer is refused"),
         (Wrong::OtherSpace, "host memory is where it says"),
+        (
+            Wrong::HooksSpoil,
+            "what is handed to a device comes back as it was",
+        ),
+        (
+            Wrong::HooksSpoilBeside,
+            "what is handed to a device comes back as it was",
+        ),
         (Wrong::Disowns, "a segment is taken apart and put together"),
         (Wrong::OddAlignment, "it says what it is"),
         (Wrong::NoName, "it says what it is"),

@@ -5,13 +5,14 @@
 #![allow(unsafe_code, reason = "implements the unsafe trait, wrongly")]
 
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use wharf_backend::{Heap, StaticPool};
-use wharf_conformance::{EngineClaims, Parcel, Tally, engine};
+use wharf_conformance::{EngineClaims, Parcel, Tally, engine, engine_unwinding};
 use wharf_engine::{
     Cargo, Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, Returned, Sequence,
     Stream, StreamId, SubmitError, run_on_host,
@@ -40,6 +41,11 @@ enum Wrong {
     SkipsEmpty,
     AbortsLanded,
     Never,
+    ForgetsDetached,
+    KeepsUnwound,
+    RunsUnwound,
+    KeepsSlots,
+    HidesPanics,
 }
 
 /// Runs what was submitted when it is polled.
@@ -50,6 +56,8 @@ struct Faulty {
     silent: <Unsync as SyncPolicy>::Event,
     submitted: RefCell<Vec<Descriptor>>,
     given: Cell<Option<Sequence>>,
+    detached: Cell<Option<Sequence>>,
+    unwound: RefCell<Vec<Descriptor>>,
 }
 
 impl Faulty {
@@ -61,6 +69,8 @@ impl Faulty {
             silent: <Unsync as SyncPolicy>::Event::new(),
             submitted: RefCell::default(),
             given: Cell::new(None),
+            detached: Cell::new(None),
+            unwound: RefCell::default(),
         }
     }
 
@@ -87,12 +97,46 @@ impl Faulty {
         }
         // SAFETY: called before the cargo of the descriptor lands, and the suite's operands are the
         // engine's until then.
-        unsafe { run_on_host(descriptor) }
+        let run = || unsafe { run_on_host(descriptor) };
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(outcome) => outcome,
+            Err(_) if self.wrong == Wrong::HidesPanics => Ok(()),
+            Err(_) => Err(Fault::Panicked),
+        }
+    }
+
+    /// Whether a kernel panics is tried out on operands without bytes.
+    fn panics(descriptor: &Descriptor) -> bool {
+        let Command::Kernel(kernel) = descriptor.command() else {
+            return false;
+        };
+        catch_unwind(|| kernel(&mut [])).is_err()
+    }
+
+    /// Takes a descriptor whose kernel panics, wrongly.
+    fn unwind(&self, descriptor: Descriptor, cargo: Parcel) -> ! {
+        match self.wrong {
+            Wrong::KeepsUnwound => {
+                let _ = self.queue.push(descriptor.clone(), cargo);
+                self.submitted.borrow_mut().push(descriptor);
+            }
+            Wrong::RunsUnwound => self.unwound.borrow_mut().push(descriptor),
+            _ => {
+                let _ = self.queue.push(descriptor, cargo);
+                if let Some(job) = self.queue.next() {
+                    job.finish(Err(Fault::Panicked));
+                }
+            }
+        }
+        resume_unwind(Box::new("as the kernel does"))
     }
 
     fn drive(&self) {
         if self.wrong == Wrong::Never {
             return;
+        }
+        for unwound in self.unwound.take() {
+            let _ = self.carry_out(&unwound);
         }
         let mut submitted = self.submitted.take();
         if self.wrong == Wrong::Backwards {
@@ -139,12 +183,19 @@ unsafe impl Engine for Faulty {
         if self.wrong == Wrong::OneSlotLess && self.queue.in_use() == 3 {
             return Err(Returned::new(full, cargo));
         }
+        let unwinds = [Wrong::KeepsUnwound, Wrong::RunsUnwound, Wrong::KeepsSlots];
+        if unwinds.contains(&self.wrong) && Self::panics(&descriptor) {
+            self.unwind(descriptor, cargo);
+        }
         let sequence = self.queue.push(descriptor.clone(), cargo)?;
         self.submitted.borrow_mut().push(descriptor);
         Ok(sequence)
     }
 
     fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+        if self.wrong == Wrong::ForgetsDetached && self.detached.get() == Some(sequence) {
+            return Poll::Ready(None);
+        }
         self.drive();
         let polled = self.queue.poll(sequence, waker);
         match (self.wrong, polled) {
@@ -168,7 +219,10 @@ unsafe impl Engine for Faulty {
         if self.wrong != Wrong::KeepsDetached {
             self.queue.detach(sequence);
         }
-        self.drive();
+        self.detached.set(Some(sequence));
+        if self.wrong != Wrong::ForgetsDetached {
+            self.drive();
+        }
     }
 
     fn abort(&self, sequence: Sequence) {
@@ -199,22 +253,39 @@ impl Clock for Driving<'_> {
     }
 }
 
+const CLAIMS: EngineClaims = EngineClaims {
+    apart: false,
+    unreachable: Some(wharf_backend::MemSpace::Device),
+};
+
 fn suite(wrong: Wrong) -> Failures {
-    let engine_under_test = Faulty::new(wrong);
+    let faulty = Faulty::new(wrong);
     let mut report = Failures::default();
-    let tally = engine(
-        "faulty",
-        &engine_under_test,
-        Heap::<Unsync>::new(),
-        Driving(&engine_under_test),
-        EngineClaims {
-            apart: false,
-            unreachable: Some(wharf_backend::MemSpace::Device),
-        },
-        &mut report,
-    );
+    let (memory, clock) = (Heap::<Unsync>::new(), Driving(&faulty));
+    let tally = engine("faulty", &faulty, memory, clock, CLAIMS, &mut report);
     assert_eq!(tally.failed as usize, report.failed.len());
     report
+}
+
+fn unwinding(wrong: Wrong) -> Failures {
+    let faulty = Faulty::new(wrong);
+    let mut report = Failures::default();
+    let (memory, clock) = (Heap::<Unsync>::new(), Driving(&faulty));
+    let _ = engine_unwinding("faulty", &faulty, memory, clock, CLAIMS, &mut report);
+    report
+}
+
+#[test]
+fn an_engine_that_does_not_let_go_when_a_kernel_panics_is_found() {
+    unwinding(Wrong::Nothing).none();
+    let lets_go = "a kernel that panics lets go of its operands";
+    let gives_back = "a kernel that panics gives its slot back";
+    for wrong in [Wrong::KeepsUnwound, Wrong::RunsUnwound, Wrong::HidesPanics] {
+        unwinding(wrong).name(lets_go);
+    }
+    let kept = unwinding(Wrong::KeepsSlots);
+    kept.name(gives_back);
+    kept.all_covered(&[lets_go, gives_back], &[]);
 }
 
 #[test]
@@ -236,6 +307,10 @@ fn every_broken_law_of_an_engine_is_found() {
         (Wrong::FillsOneMore, "a fill fills"),
         (Wrong::CopiesNothing, "a copy copies"),
         (Wrong::KeepsDetached, "a detached submission frees its slot"),
+        (
+            Wrong::ForgetsDetached,
+            "a submission is over only when its cargo has landed",
+        ),
         (Wrong::OneSlotLess, "a full queue is a value"),
         (Wrong::GivesTwice, "a completion is taken once"),
         (Wrong::ReachesAll, "an operand out of reach is refused"),
@@ -363,5 +438,5 @@ fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
 fn an_engine_on_a_thread_of_its_own_passes() {
     let (report, tally) = apart(false, false);
     report.none();
-    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (16, 0, 1));
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (17, 0, 1));
 }

@@ -3,8 +3,10 @@
 
 mod backends;
 mod engines;
+mod lent;
 mod policies;
 mod sources;
+mod waits;
 
 use wharf_conformance::{Outcome, Report, Stop, Subject, Tally};
 

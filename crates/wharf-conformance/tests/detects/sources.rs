@@ -9,8 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use wharf_conformance::{SourceClaims, source};
-use wharf_source::{BlockSource, Census, PoolSource, SizeClass, SourceError, empty_block};
+use wharf_conformance::{SourceClaims, source, source_with_reset};
+use wharf_source::{
+    BlockSource, BumpSource, Census, PoolSource, SizeClass, SourceError, empty_block,
+};
 use wharf_sync::Unsync;
 
 use crate::Failures;
@@ -262,4 +264,110 @@ fn every_broken_law_of_a_source_is_found() {
         "it is the same with its type known",
     ];
     suite(Wrong::Nothing).all_covered(&seen, &layer);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrongReset {
+    Nothing,
+    GivesLess,
+    CountsOn,
+    ForgetsPeak,
+    ForgetsRefusals,
+}
+
+/// A source that moves forward through a slab, with a reset that does something wrong.
+struct Forward<'s> {
+    wrong: WrongReset,
+    bump: BumpSource<'s>,
+    /// In use, at most, and refused, before the last reset.
+    before: (usize, usize, usize),
+    /// Bytes that did not come back.
+    lost: usize,
+}
+
+impl Forward<'_> {
+    fn reset(&mut self) {
+        let census = self.bump.census();
+        self.before = (
+            self.before.0.max(census.in_use),
+            census.peak,
+            census.refused,
+        );
+        self.bump.reset();
+        if self.wrong == WrongReset::GivesLess {
+            self.lost += 64;
+            let lost = Layout::from_size_align(self.lost, 1).expect("a small layout");
+            self.bump.try_alloc(lost).expect("it is empty");
+        }
+    }
+}
+
+// SAFETY: the source inside keeps the laws of memory; what is wrong are numbers.
+unsafe impl BlockSource for Forward<'_> {
+    fn try_alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
+        self.bump.try_alloc(layout)
+    }
+    unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { self.bump.release(block, layout) }
+    }
+    fn refusal(&self, layout: Layout) -> SourceError {
+        self.bump.refusal(layout)
+    }
+    fn census(&self) -> Census {
+        let mut census = self.bump.census();
+        match self.wrong {
+            WrongReset::CountsOn => census.in_use = census.in_use.max(self.before.0),
+            WrongReset::ForgetsPeak => census.peak = census.in_use,
+            WrongReset::ForgetsRefusals => census.refused -= self.before.2,
+            _ => {}
+        }
+        census
+    }
+    fn name(&self) -> &'static str {
+        "forward"
+    }
+}
+
+fn resets(wrong: WrongReset) -> Failures {
+    let mut slab = vec![MaybeUninit::uninit(); 4096];
+    let mut source = Forward {
+        wrong,
+        bump: BumpSource::new(&mut slab),
+        before: (0, 0, 0),
+        lost: 0,
+    };
+    let (claims, mut report) = (SourceClaims::BUMP, Failures::default());
+    let reset = |source: &mut Forward<'_>| source.reset();
+    let _ = source_with_reset::<Unsync, _>("forward", &mut source, reset, claims, &mut report);
+    report
+}
+
+#[test]
+fn broken_resets_are_found() {
+    resets(WrongReset::Nothing).none();
+    let back = "a reset gives everything back";
+    let remembers = "a reset forgets no peak and no refusal";
+    resets(WrongReset::GivesLess).name(back);
+    resets(WrongReset::CountsOn).name(back);
+    resets(WrongReset::ForgetsPeak).name(remembers);
+    resets(WrongReset::ForgetsRefusals).name(remembers);
+}
+
+#[test]
+fn a_source_that_claims_too_much_is_found() {
+    let mut slab = vec![MaybeUninit::uninit(); 16 << 10];
+    let (bump, mut report) = (BumpSource::new(&mut slab), Failures::default());
+    let claims = SourceClaims::POOL;
+    let _ = source::<Unsync, _>("bump", &bump, claims, &mut report);
+    report.name("everything returns");
+    report.name("last in, first out");
+    report.name("exhaustion is a value");
+
+    let mut slab = vec![MaybeUninit::uninit(); 4096];
+    let (bump, mut report) = (BumpSource::new(&mut slab), Failures::default());
+    let claims = SourceClaims::BUMP;
+    let tally = source::<Unsync, _>("bump", &bump, claims, &mut report);
+    report.none();
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (12, 0, 3));
 }

@@ -1,20 +1,6 @@
 //! Policies that break a law each.
 #![allow(unsafe_code, reason = "implements the unsafe traits, wrongly")]
 
-use std::cell::{Cell, RefCell};
-use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Waker;
-use std::time::Duration;
-
-use wharf_conformance::{Nesting, constants, policy};
-use wharf_sync::{
-    Clock, ConstInit, Count, Epoch, Event, Lock, SyncPolicy, Unsync, UnsyncCount, UnsyncEvent,
-    UnsyncLock, UnsyncWord, Wake, Who, Word,
-};
-
-use crate::Failures;
-
 /// A policy that is `Unsync` but for one part.
 macro_rules! policy {
     ($name:ident: $count:ty, $word:ty, $event:ty) => {
@@ -33,6 +19,22 @@ macro_rules! policy {
         }
     };
 }
+
+mod one;
+
+use std::cell::{Cell, RefCell};
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use wharf_conformance::{Nesting, constants, policy};
+use wharf_sync::{
+    Clock, ConstInit, Count, Epoch, Event, Lock, SyncPolicy, Unsync, UnsyncCount, UnsyncEvent,
+    UnsyncLock, UnsyncWord, Wake, Who, Word,
+};
+
+use crate::Failures;
 
 fn failures<P: SyncPolicy>() -> Failures {
     let mut report = Failures::default();

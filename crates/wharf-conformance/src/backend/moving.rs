@@ -1,0 +1,191 @@
+//! How bytes move into a segment and out of it.
+
+use wharf_backend::{
+    BackendRef, Caps, IoDirection, MemBackend, MemSpace, SegmentMut, TransferError,
+};
+
+use super::bytes::{expected, pattern, stamp, verify};
+use super::vending::{address, placed};
+use super::{alloc, max, small, vends};
+use crate::check::{Demand, ensure, equal, refused};
+use crate::{Failure, Outcome};
+
+pub(super) fn ranges<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let size = max(backend).min(40);
+    let mut segment = stamp(alloc(backend, size)?, 7)?;
+    let (start, len) = (size / 4, size / 2);
+    segment.fill(start, len, 0xEE).demand("a fill")?;
+    let mut bytes = [0_u8; 40];
+    let bytes = bytes.get_mut(..size).unwrap_or_default();
+    segment.read(0, bytes).demand("a read")?;
+    for (index, &mut found) in bytes.iter_mut().enumerate() {
+        let filled = index >= start && index - start < len;
+        let expected = if filled { 0xEE } else { pattern(7, index) };
+        equal("a byte around a fill", found, expected)?;
+    }
+    // Byte by byte from the end: every offset, and lengths of one and none.
+    for offset in (0..size).rev() {
+        segment
+            .write(offset, &[pattern(9, offset)])
+            .demand("a write")?;
+        segment.write(offset, &[]).demand("a write of nothing")?;
+        segment.fill(offset, 0, 1).demand("a fill of nothing")?;
+    }
+    verify(&segment, 9)?;
+    for offset in 0..=size {
+        let mut rest = [0_u8; 40];
+        let rest = rest.get_mut(..size - offset).unwrap_or_default();
+        segment.read(offset, rest).demand("a read up to the end")?;
+        for (index, &mut found) in rest.iter_mut().enumerate() {
+            equal("a byte of the rest", found, pattern(9, offset + index))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn out_of_bounds<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let size = small(backend);
+    let mut segment = stamp(alloc(backend, size)?, 3)?;
+    let mut host = [0xAA_u8; 32];
+    let beyond = [
+        (size, 1),
+        (size - 1, 2),
+        (0, size + 1),
+        (size + 1, 0),
+        (usize::MAX, 0),
+        (usize::MAX, 1),
+        (usize::MAX, 2),
+        (usize::MAX - size + 1, size),
+    ];
+    for (offset, len) in beyond {
+        let expected = TransferError::OutOfBounds { offset, len, size };
+        let bytes = host.get_mut(..len).demand("room for the test")?;
+        refused("a write", segment.write(offset, bytes), expected)?;
+        refused("a read", segment.read(offset, bytes), expected)?;
+        refused("a fill", segment.fill(offset, len, 0xBB), expected)?;
+    }
+    // What no host slice is long enough for.
+    for (offset, len) in [
+        (1, usize::MAX),
+        (size, usize::MAX - size + 1),
+        (0, usize::MAX),
+    ] {
+        let expected = TransferError::OutOfBounds { offset, len, size };
+        refused("a fill", segment.fill(offset, len, 0xBB), expected)?;
+    }
+    ensure(host == [0xAA; 32], "a refused read leaves the host's bytes")?;
+    verify(&segment, 3)?;
+    Ok(())
+}
+
+pub(super) fn exact_fill<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let segment = small(backend);
+    let bytes = expected(5, 0);
+    for host in [0, segment - 1, segment + 1] {
+        let short = bytes.get(..host).demand("room for the test")?;
+        let answer = alloc(backend, segment)?.init_from(short);
+        refused(
+            "a fill",
+            answer,
+            TransferError::LengthMismatch { segment, host },
+        )?;
+    }
+    let exact = bytes.get(..segment).demand("room for the test")?;
+    let filled = alloc(backend, segment)?.init_from(exact).demand("a fill")?;
+    verify(&filled, 5)?;
+    Ok(())
+}
+
+pub(super) fn initialised<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    // So that there is something other than zero to be found.
+    drop(stamp(alloc(backend, small(backend))?, 8)?);
+    let segment = alloc(backend, small(backend))?
+        .initialised()
+        .demand("bytes")?;
+    let mut bytes = [0xAA_u8; 24];
+    let bytes = bytes.get_mut(..segment.len()).demand("room for the test")?;
+    segment.read(0, bytes).demand("a read")?;
+    if !backend.backend().caps().contains(Caps::VENDS_INITIALISED) {
+        ensure(bytes.iter().all(|&byte| byte == 0), "they are zero")?;
+    }
+    Ok(())
+}
+
+pub(super) fn host_agrees<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let mut segment = stamp(alloc(backend, small(backend))?, 4)?;
+    placed(&segment)?;
+    let device = backend.backend().space() == MemSpace::Device;
+    if device {
+        let lends = segment.host().is_ok() || segment.host_mut().is_ok();
+        ensure(!lends, "device memory lends no bytes to the host")?;
+        return Ok(());
+    }
+    let host = segment.host().ok().demand("host memory lends its bytes")?;
+    equal("their number", host.len(), segment.len())?;
+    for (offset, &found) in host.iter().enumerate() {
+        equal(
+            "a byte that was written by transfer",
+            found,
+            pattern(4, offset),
+        )?;
+    }
+    let host = segment
+        .host_mut()
+        .ok()
+        .demand("host memory lends its bytes")?;
+    for (offset, byte) in host.iter_mut().enumerate() {
+        *byte = pattern(6, offset);
+    }
+    verify(&segment, 6)?;
+    Ok(())
+}
+
+/// To one that moves nothing: whatever the hooks before and after do to a cache, no byte is lost, within the range or beside it.
+pub(super) fn handed_over<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let size = max(backend).min(96);
+    let mut segment = stamp(alloc(backend, size)?, 40)?;
+    // If there is room for one.
+    let neighbour = SegmentMut::alloc(backend.clone(), size).ok();
+    let neighbour = neighbour.map(|segment| stamp(segment, 41)).transpose()?;
+    let place = segment.place();
+    let ranges = [
+        (0, size),
+        (size / 3, size / 3),
+        (size - 1, 1),
+        (size / 2, 0),
+    ];
+    for (offset, len) in ranges {
+        for direction in [IoDirection::CpuToDevice, IoDirection::DeviceToCpu] {
+            let in_flight = segment.hand_over(offset, len, direction);
+            let in_flight = in_flight
+                .map_err(|back| back.error)
+                .demand("it is handed over")?;
+            equal("the bytes handed over", in_flight.len(), len)?;
+            let by = address(in_flight.place()).wrapping_sub(address(place));
+            equal("where they start", by, offset as u64)?;
+            segment = in_flight.land();
+            verify(&segment, 40)?;
+        }
+    }
+    let beyond = segment.hand_over(size, 1, IoDirection::DeviceToCpu);
+    let Err(back) = beyond else {
+        return Err(Failure::new("what is beyond it is not handed over").into());
+    };
+    let expected = TransferError::OutOfBounds {
+        offset: size,
+        len: 1,
+        size,
+    };
+    refused("a range beyond", Err::<(), _>(back.error), expected)?;
+    verify(&back.value, 40)?;
+    if let Some(neighbour) = &neighbour {
+        verify(neighbour, 41)?;
+    }
+    Ok(())
+}
