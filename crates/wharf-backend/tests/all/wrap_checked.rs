@@ -10,8 +10,8 @@ use wharf_backend::wrap::{
 };
 use wharf_backend::{
     Align64, AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked, DeviceAddress,
-    Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, Place, Scrub, SegmentMut, State,
-    StaticPool, Traced, TransferError, Uninit,
+    FaultInject, Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, Place, Scrub,
+    SegmentMut, State, StaticPool, Traced, TransferError, Uninit,
 };
 use wharf_sync::Unsync;
 
@@ -138,6 +138,52 @@ fn double_and_foreign_releases_are_told_and_left_alone() {
     drop(kept.filled(1).unwrap());
     drop(pool);
     assert_eq!(found.borrow().len(), 2, "nothing else");
+}
+
+#[test]
+fn a_release_is_double_inside_of_the_table_and_foreign_outside() {
+    let found = RefCell::new(Vec::new());
+    let pool = StaticPool::<Unsync, 32, 2>::new();
+    let pool = Checked::<_, _, 2>::new(pool, |finding| found.borrow_mut().push(finding));
+    let [first, last] = [pool.alloc(1).unwrap(), pool.alloc(1).unwrap()];
+    let (last, _) = last.into_raw();
+    let at = |bytes: usize| last.map_addr(|address| address.checked_add(bytes).unwrap());
+    let (inside, behind) = (at(1), at(size_of::<Header<Unsync>>()));
+    // SAFETY: from `into_raw`, released once; what follows breaks the law, and the wrapper says that it finds it.
+    unsafe {
+        pool.reclaim(last);
+        for header in [last, inside, behind] {
+            pool.reclaim(header);
+        }
+    }
+    let address = |header: NonNull<Header<Unsync>>| header.addr().get();
+    assert_eq!(
+        *found.borrow(),
+        [
+            Finding::DoubleRelease {
+                address: address(last)
+            },
+            Finding::ForeignRelease {
+                address: address(inside)
+            },
+            Finding::ForeignRelease {
+                address: address(behind)
+            },
+        ]
+    );
+    drop(first);
+    assert_eq!(pool.census().in_use, 0);
+}
+
+#[test]
+fn a_refusal_inside_has_its_own_cause() {
+    let pool = FaultInject::new(StaticPool::<Unsync, 64, 2>::new());
+    pool.fail_every(1);
+    let pool = Checked::<_, _, 2>::new(pool, |finding: Finding| panic!("{finding}"));
+    // With room for both canaries, for one, and for none.
+    for (call, size) in [(1, 8), (2, 56), (3, 60)] {
+        assert_eq!(pool.alloc(size).unwrap_err(), AllocError::Injected { call });
+    }
 }
 
 #[test]
