@@ -2,6 +2,7 @@
 //! link sees that all reads are done.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -16,6 +17,21 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(run);
+}
+
+/// Whether some run of a model came by. Not loom's: it outlives the runs.
+struct Seen(AtomicBool);
+
+impl Seen {
+    const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+    fn mark(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    fn check(&self, what: &str) {
+        assert!(self.0.load(Ordering::Relaxed), "no run in which {what}");
+    }
 }
 
 /// Stands for the bytes of a slot: the model checker fails a run in which a read and a write of it are not ordered.
@@ -80,6 +96,8 @@ fn the_last_of_two_ropes_gives_both_slots_back() {
 
 #[test]
 fn a_link_thaws_once_the_other_rope_has_let_go() {
+    static THAWED: Seen = Seen::new();
+    static SHARED: Seen = Seen::new();
     model(|| {
         let (pool, bytes) = (Arc::new(Pool::fresh()), Bytes::new());
         let mut rope = Rope::new();
@@ -91,13 +109,17 @@ fn a_link_thaws_once_the_other_rope_has_let_go() {
             assert_eq!(part.pinned().kept, PAYLOAD);
             part.advance(2).unwrap();
         });
+        // Without it the model checker tries no run in which the other one is done by now.
+        thread::yield_now();
         match rope.pop_front().unwrap().try_mut() {
             Ok(mut unique) => {
+                THAWED.mark();
                 bytes.write();
                 unique.fill(0, PAYLOAD, 9).unwrap();
                 assert_eq!(&*unique.freeze(), [9; PAYLOAD]);
             }
             Err(view) => {
+                SHARED.mark();
                 bytes.read();
                 assert_eq!(view, [1; PAYLOAD]);
             }
@@ -106,4 +128,6 @@ fn a_link_thaws_once_the_other_rope_has_let_go() {
         drop(rope);
         home(&pool);
     });
+    THAWED.check("the link thawed");
+    SHARED.check("it did not");
 }

@@ -2,6 +2,7 @@
 //! sees that all reads are done.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -17,6 +18,21 @@ fn model(run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(run);
+}
+
+/// Whether some run of a model came by. Not loom's: it outlives the runs.
+struct Seen(AtomicBool);
+
+impl Seen {
+    const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+    fn mark(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    fn check(&self, what: &str) {
+        assert!(self.0.load(Ordering::Relaxed), "no run in which {what}");
+    }
 }
 
 /// Stands for the bytes of the only slot. The model checker fails a run in which a read and a write of it are
@@ -85,6 +101,8 @@ fn the_last_of_two_threads_gives_the_slot_back_once() {
 
 #[test]
 fn a_thawed_segment_has_seen_the_reads_of_others_end() {
+    static THAWED: Seen = Seen::new();
+    static SHARED: Seen = Seen::new();
     model(|| {
         let (pool, segment, bytes) = start();
         let there = (segment.clone(), Arc::clone(&bytes));
@@ -92,12 +110,16 @@ fn a_thawed_segment_has_seen_the_reads_of_others_end() {
             there.1.read();
             drop(there.0);
         });
+        // Without it the model checker tries no run in which the other one is done by now.
+        thread::yield_now();
         match segment.try_mut() {
             Ok(mut unique) => {
+                THAWED.mark();
                 bytes.write();
                 unique.fill(0, PAYLOAD, 8).unwrap();
             }
             Err(shared) => {
+                SHARED.mark();
                 bytes.read();
                 assert_eq!(*shared, [7; PAYLOAD]);
             }
@@ -105,6 +127,8 @@ fn a_thawed_segment_has_seen_the_reads_of_others_end() {
         other.join().unwrap();
         home(&pool);
     });
+    THAWED.check("it thawed");
+    SHARED.check("it did not");
 }
 
 #[test]
@@ -132,6 +156,7 @@ fn a_segment_thaws_in_the_end() {
 
 #[test]
 fn only_one_of_two_threads_thaws() {
+    static THAWED: Seen = Seen::new();
     model(|| {
         let (pool, segment, bytes) = start();
         let thaw = |segment: Shared, bytes: &Bytes| match segment.try_mut() {
@@ -147,11 +172,16 @@ fn only_one_of_two_threads_thaws() {
         };
         let there = (segment.clone(), Arc::clone(&bytes));
         let other = thread::spawn(move || thaw(there.0, &there.1));
+        thread::yield_now();
         let here = thaw(segment, &bytes);
         let elsewhere = other.join().unwrap();
+        if here || elsewhere {
+            THAWED.mark();
+        }
         assert!(!(here && elsewhere), "two writers");
         home(&pool);
     });
+    THAWED.check("one of them thawed");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Views cut, joined and compacted; ropes of them.
+#![cfg(feature = "std")]
 
 mod cutting;
 mod device;
@@ -6,7 +7,6 @@ mod edges;
 mod exhaustion;
 mod gathering;
 mod graph;
-#[cfg(feature = "std")]
 mod hosted;
 mod in_flight;
 

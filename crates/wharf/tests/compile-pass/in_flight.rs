@@ -1,4 +1,4 @@
-//! Beside `segment_touched_in_flight`, `cargo_borrows_stack`, `tensor_borrows_stack`, `kernel_captures`,
+//! Beside `segment_touched_in_flight`, `rope_changed_in_flight`, `cargo_borrows_stack`, `tensor_borrows_stack`, `kernel_captures`,
 //! `engine_without_tickets`: the cargo comes back with the completion, and what flies lives long enough.
 
 use core::task::Poll;
@@ -23,6 +23,17 @@ fn clear(engine: &CpuEngine<Critical, Frame>, frame: Frame) {
     assert_eq!(frame[..2], [1, 0]);
 }
 
+fn send(bytes: &[u8]) {
+    let mut frame = Rope::new();
+    let unique = POOL.alloc(bytes.len()).unwrap().init_from(bytes).unwrap();
+    frame.push(unique).unwrap();
+    let flight = frame.clone().hand_over();
+    frame.truncate(1).unwrap();
+    assert!(flight.places().map(|(_, len)| len).eq([bytes.len()]));
+    flight.land().clear();
+    assert_eq!(frame, bytes[..1]);
+}
+
 /// The factor is an operand.
 fn scale(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
     let [Lent::Read([factor]), Lent::Write(bytes)] = operands else {
@@ -33,6 +44,7 @@ fn scale(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
 }
 
 fn main() {
+    send(b"bytes");
     let engine = CpuEngine::new(Stream::claim().unwrap());
     clear(&engine, POOL.alloc(8).unwrap().filled(7).unwrap());
 

@@ -1,4 +1,4 @@
-//! Beside `segment_outlives_*`, `borrowed_segment_stored`, `slab_touched_while_lent`, `erased_into_owner`, `not_a_*`: the
+//! Beside `segment_outlives_*`, `borrowed_segment_stored`, `slab_touched_while_lent`, `rope_outlives_source`, `erased_into_owner`, `not_a_*`: the
 //! backend is dropped last, lives in a `static`, or is counted.
 
 use core::mem::MaybeUninit;
@@ -44,4 +44,12 @@ fn main() {
 
     let pool = StaticPoolSource::<Unsync, 256, 2>::new();
     assert_eq!(*Owned::new(&pool, 7_u32).unwrap(), 7);
+
+    let mut frame = Rope::with_source(&pool);
+    frame
+        .push(POOL.alloc(1).unwrap().filled(7).unwrap())
+        .unwrap();
+    assert_eq!(frame, [7]);
+    drop(frame);
+    drop(pool);
 }
