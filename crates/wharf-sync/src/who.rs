@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_leaves_its_number() {
-        // At a time not many threads of these tests run, and four times as many come and go.
-        let all = [(); 400].map(|()| std::thread::spawn(thread).join().unwrap().id());
+        // Of these tests a handful of threads run at a time; many more come and go.
+        let all = [(); 150].map(|()| std::thread::spawn(thread).join().unwrap().id());
         assert!(
-            all.iter().all(|&number| (1..100).contains(&number)),
+            all.iter().all(|&number| (1..50).contains(&number)),
             "{all:?}"
         );
     }

@@ -12,9 +12,9 @@ use crate::contest::{count, median, nanoseconds};
 /// What a thread, 0 or 1, does so many times.
 pub(crate) type Task<'t> = &'t (dyn Fn(usize, u64) + Sync);
 
-/// Rounds that are wanted, and how long they are waited for.
+/// Rounds that are wanted, and rounds that are enough.
 const ROUNDS: usize = if cfg!(test) { 3 } else { 101 };
-const PATIENCE: Duration = Duration::from_secs(4);
+const ENOUGH: usize = 5;
 /// One run of one thread alone, to begin with and at least.
 const RUN: Duration = Duration::from_micros(100);
 const FEWEST: u64 = 1 << 10;
@@ -90,8 +90,8 @@ impl Meeting {
 const SHORT: u32 = 1 << 9;
 const LONG: u32 = 1 << 17;
 
-/// `None`: no round counted.
-pub(crate) fn speedup(task: Task<'_>) -> Option<Speedup> {
+/// `None`: not enough rounds counted before `patience` was over.
+pub(crate) fn speedup(task: Task<'_>, patience: Duration) -> Option<Speedup> {
     let times = AtomicU64::new(calibrate(task));
     // They come together, look at the clock and at the scheduler, and start at one moment.
     let [come, start, finish] = [const { Meeting(AtomicUsize::new(0)) }; 3];
@@ -117,7 +117,7 @@ pub(crate) fn speedup(task: Task<'_>) -> Option<Speedup> {
                 };
             }
         });
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience;
         let mut lost = 0;
         for round in 1.. {
             if ratios.len() == ROUNDS || Instant::now() > deadline {
@@ -150,7 +150,7 @@ pub(crate) fn speedup(task: Task<'_>) -> Option<Speedup> {
         }
     });
     let rounds = ratios.len();
-    (rounds > 0).then(|| Speedup {
+    (rounds >= ENOUGH.min(ROUNDS)).then(|| Speedup {
         nanoseconds: median(alone),
         speedup: median(ratios),
         rounds,
@@ -177,12 +177,13 @@ mod tests {
     #[test]
     fn both_threads_do_the_same_number_of_times_when_they_meet() {
         let done = [AtomicU64::new(0), AtomicU64::new(0)];
-        let measured = speedup(&|who, times| {
+        let task: Task<'_> = &|who, times| {
             done[who].fetch_add(times, Ordering::Relaxed);
             for time in 0..times {
                 std::hint::black_box(time);
             }
-        });
+        };
+        let measured = speedup(task, Duration::from_secs(2));
         let [mine, theirs] = done.map(AtomicU64::into_inner);
         assert!(theirs > 0 && mine > theirs, "{mine} and {theirs}");
         if let Some(measured) = measured {
