@@ -13,11 +13,15 @@ use crate::failure::Failure;
 use crate::process;
 
 /// The features that a host build turns on, in whichever package declares them.
-const HOST_FEATURES: [&str; 6] = [
+const HOST_FEATURES: [&str; 10] = [
     "std",
     "critical-section",
     "spin",
     "allocator-api2",
+    "half",
+    "zerocopy",
+    "crc",
+    "safetensors",
     "softdma",
     "cli",
 ];

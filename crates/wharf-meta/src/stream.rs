@@ -1,0 +1,24 @@
+//! A tensor's bytes, piece by piece through a buffer.
+
+use wharf_tensor::{Target, Tensor, TensorError};
+
+/// Reads all of `tensor` through `buffer`, and shows `each` piece, in order.
+pub(crate) fn stream<T: Target, E: From<TensorError>, const N: usize>(
+    tensor: &Tensor<T>,
+    buffer: &mut [u8; N],
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    const { assert!(N > 0, "nothing goes through a buffer of no bytes") };
+    // An empty tensor has no pieces that could be refused.
+    if tensor.storage_id().is_none() {
+        return Err(TensorError::NoStorage.into());
+    }
+    let mut offset = 0;
+    while offset < tensor.len() {
+        let piece = &mut buffer[..(tensor.len() - offset).min(N)];
+        tensor.read(offset, piece)?;
+        each(piece)?;
+        offset += piece.len();
+    }
+    Ok(())
+}
