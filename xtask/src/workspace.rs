@@ -13,11 +13,12 @@ use crate::failure::Failure;
 use crate::process;
 
 /// The features that a host build turns on, in whichever package declares them.
-const HOST_FEATURES: [&str; 10] = [
+const HOST_FEATURES: [&str; 11] = [
     "std",
     "critical-section",
     "spin",
     "allocator-api2",
+    "meta",
     "half",
     "zerocopy",
     "crc",

@@ -14,6 +14,7 @@
 //! | L0 | [`engine`] | [`Engine`](engine::Engine), descriptors, [`CpuEngine`](engine::CpuEngine) | drive something that moves or computes |
 //! | L1 | [`segment`] | [`Segment`](segment::Segment), [`View`](segment::View) | share a filled buffer, or parts of it, with many readers |
 //! | L1 | [`tensor`] | [`Tensor`](tensor::Tensor), fences, launches | share bytes between a host and a device that works meanwhile |
+//! | L1 | `meta` | element types, shapes, descriptions, sets of tensors, checksums, dumps | know what the bytes of a tensor mean |
 //! | device | `softdma` | a DMA device in software | have no device yet, or test without one |
 //!
 //! # On a microcontroller
@@ -81,7 +82,7 @@
 //! ```
 //!
 //! # What it will not do
-//! * Know a type or a shape: a tensor is bytes and a fence.
+//! * Know a type or a shape below `meta`: a tensor is bytes and a fence.
 //! * Fall back to another allocator, or panic, when memory runs out.
 //! * Compute: kernels are yours, and run where the engine runs.
 //! * Guess who shares your memory: the policy is a type that you name, and the compiler holds you to it.
@@ -98,6 +99,9 @@
 //! | `std` | `alloc`; `Blocking`, `StdClock`, `Hosted` |
 //! | `critical-section` | `Critical`; the program links an implementation of the crate `critical-section` |
 //! | `defmt` | `defmt::Format` on errors, counts and events |
+//! | `meta` | the module `meta` |
+//! | `half`, `zerocopy`, `crc` | `meta`; 16-bit floats as elements, elements in place, CRC-32 |
+//! | `safetensors` | `std`, `meta`; `meta::archive` |
 //! | `softdma` | `std`; the module `softdma` |
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -107,6 +111,9 @@
 pub use wharf_backend as backend;
 #[doc(inline)]
 pub use wharf_engine as engine;
+#[cfg(feature = "meta")]
+#[doc(inline)]
+pub use wharf_meta as meta;
 #[doc(inline)]
 pub use wharf_segment as segment;
 #[cfg(feature = "softdma")]

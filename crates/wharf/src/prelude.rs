@@ -38,6 +38,10 @@ pub use crate::{
     tensor::Hosted,
 };
 
+#[cfg(feature = "meta")]
+#[doc(no_inline)]
+pub use crate::meta::{DType, ModelTensors, Shape, TensorInfo, TensorSet, Typed, checksum};
+
 #[cfg(feature = "softdma")]
 #[doc(no_inline)]
 pub use crate::softdma::SoftDma;
