@@ -14,6 +14,7 @@ use std::vec::Vec;
 
 use wharf_tensor::{Target, Tensor};
 
+use self::error::Broken;
 use self::file::Part;
 use self::index::Written;
 use crate::stream::stream;
@@ -190,9 +191,9 @@ impl Dump {
         let mut sum = Adler32::new();
         stream(tensor, &mut [0; BOUNCE], |bytes| {
             sum.update(bytes);
-            part.write_all(bytes).map_err(failed)
+            part.write_all(bytes).map_err(Broken::Io)
         })
-        .map_err(|error| error.of(name))?;
+        .map_err(|broken| broken.of(name, &path))?;
         part.appear().map_err(failed)?;
         self.taken.insert(key);
         self.written.push(Written {

@@ -176,6 +176,22 @@ fn every_refused_block_leaves_the_set_as_it_was() {
     }
 }
 
+#[test]
+fn a_name_whose_tensor_was_refused_leaves_no_bytes_behind() {
+    let (target, source) = faulty();
+    let mut set = TensorSet::new(&target);
+    set.try_reserve(0, 10).unwrap();
+    source.fail_every(1);
+    let mut refused = || match set.insert("ten bytes.", Tensor::empty()).unwrap_err().error {
+        SetError::Refused(error) => error.requested(),
+        other => panic!("{other}"),
+    };
+    // Room for the handle is asked for each time, never more for the name.
+    let first = refused();
+    assert!(first >= 40, "{first}");
+    assert_eq!(refused(), first);
+}
+
 #[cfg(feature = "critical-section")]
 /// Without a heap, a set is as large as its pool or its bump buffer.
 #[test]

@@ -105,6 +105,9 @@ fn layouts_that_cannot_be_are_refused_with_the_numbers() {
             stride: usize::MAX / 2 + 1
         })
     );
+    // More elements than can be counted, all in one place.
+    let shape_error = |error| matches!(error, ShapeError::TooLarge { size: 1, .. });
+    assert!(new(&[usize::MAX, 2], &[0, 0]).is_err_and(shape_error));
     // The sum of the axes, and the last element's own bytes, count too.
     assert!(new(&[2, 2], &[usize::MAX / 2, usize::MAX / 2]).is_err());
     assert!(new(&[2], &[usize::MAX - 1]).is_err());

@@ -43,17 +43,6 @@ impl DumpError {
             error,
         }
     }
-
-    /// The same, of the tensor `name`.
-    pub(super) fn of(self, name: &str) -> Self {
-        match self {
-            Self::Tensor { error, .. } => Self::Tensor {
-                name: ShortName::new(name),
-                error,
-            },
-            other => other,
-        }
-    }
 }
 
 impl fmt::Display for DumpError {
@@ -84,10 +73,29 @@ impl From<BindError> for DumpError {
     }
 }
 
-/// While a tensor is streamed nobody knows its name; see [`of`](DumpError::of).
-impl From<TensorError> for DumpError {
+/// Why streaming a tensor into a file ended.
+pub(super) enum Broken {
+    /// The tensor refused to be read.
+    Tensor(TensorError),
+    /// The file could not be written.
+    Io(io::Error),
+}
+
+impl Broken {
+    /// What that is for the tensor `name` and the file at `path`.
+    pub(super) fn of(self, name: &str, path: &Path) -> DumpError {
+        match self {
+            Self::Tensor(error) => DumpError::Tensor {
+                name: ShortName::new(name),
+                error,
+            },
+            Self::Io(error) => DumpError::io(path, error),
+        }
+    }
+}
+
+impl From<TensorError> for Broken {
     fn from(error: TensorError) -> Self {
-        let name = ShortName::new("");
-        Self::Tensor { name, error }
+        Self::Tensor(error)
     }
 }
