@@ -88,7 +88,7 @@ fn a_file_of_nonsense_is_named() {
         panic!("{says}")
     };
     assert_eq!(
-        cause,
+        *cause,
         FormatError::Archive(ArchiveError::TooShort { found: 4 })
     );
     fs::remove_file(path).unwrap();
