@@ -364,6 +364,19 @@ fn a_name_too_long_for_a_set_is_told_and_can_be_loaded_alone() {
 }
 
 #[test]
+fn a_tensor_of_no_bytes_is_loaded_too() {
+    let file = file(&format!("{{{}}}", entry("none", "[3,0]", 0, 0)), 0);
+    let archive = Archive::parse(&file).unwrap();
+    let device = Device::open();
+    let set = archive
+        .load(&device.target, device.device.channel())
+        .unwrap();
+    assert_eq!(checksum(set.get("none").unwrap(), Adler32::new()), Ok(1));
+    let set = archive.load(&Host::new(HeapSource), Heap::new()).unwrap();
+    assert!(set.get("none").unwrap().is_empty());
+}
+
+#[test]
 fn every_refused_block_loses_nothing() {
     let (target, source) = faulty();
     let archive = Archive::parse(MODEL).unwrap();
