@@ -40,6 +40,8 @@ use crate::{DType, InfoError, Shape, ShortName, TensorInfo, TensorSet, UnknownNa
 use self::header::Entries;
 
 pub use self::error::{ArchiveError, LoadError};
+/// The types of elements that the format has.
+pub use safetensors::Dtype as StoredDType;
 
 /// The longest header that is parsed, in bytes: what the crate `safetensors` takes.
 pub const HEADER_MAX: u64 = 100_000_000;
@@ -70,7 +72,6 @@ impl<'f> Archive<'f> {
     /// than its shape takes; or the tensors do not fill the file, each byte in one of them.
     pub fn parse(file: &'f [u8]) -> Result<Self, ArchiveError> {
         let (Entries(entries), data) = header::split(file)?;
-        let mut spans = Vec::with_capacity(entries.len());
         let mut tensors = Vec::with_capacity(entries.len());
         for (name, entry) in entries {
             let span = header::check(&name, &entry, data.len())?;
@@ -78,37 +79,31 @@ impl<'f> Archive<'f> {
                 name: ShortName::new(&name),
                 rank: entry.shape.len(),
             })?;
-            spans.push(span);
-            tensors.push((
-                span,
-                Stored {
-                    name,
-                    stored: entry.dtype,
-                    shape,
-                    bytes: data.get(span.0..span.1).unwrap_or_default(),
-                },
-            ));
+            let stored = Stored {
+                name,
+                stored: entry.dtype,
+                shape,
+                bytes: data.get(span.0..span.1).unwrap_or_default(),
+            };
+            tensors.push((span, stored));
         }
         tensors.sort_by_key(|(span, _)| *span);
-        let tensors: Vec<Stored<'f>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
-        spans.sort_unstable();
-        header::check_cover(
-            spans.iter().copied().zip(tensors.iter().map(Stored::name)),
-            data.len(),
-        )?;
 
         let mut names = BTreeMap::new();
-        for (index, tensor) in tensors.iter().enumerate() {
+        for (index, (_, tensor)) in tensors.iter().enumerate() {
             if names.insert(tensor.name.clone(), index).is_some() {
                 let name = ShortName::new(&tensor.name);
                 return Err(ArchiveError::NameTwice { name });
             }
         }
+        let spans = tensors.iter().map(|(span, tensor)| (*span, tensor.name()));
+        header::check_cover(spans, data.len())?;
         // The format's own reader has the last word. It comes last because it adds up offsets without looking, and keeps the last of
         // two tensors with one name.
         SafeTensors::read_metadata(file).map_err(|error| ArchiveError::Refused {
             reason: header::shown(&error),
         })?;
+        let tensors = tensors.into_iter().map(|(_, tensor)| tensor).collect();
         Ok(Self { tensors, names })
     }
 

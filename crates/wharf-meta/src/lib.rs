@@ -64,7 +64,9 @@ assert!(directory.join(\"scores.npy\").exists());"
 //! ```
 //!
 //! Everything but files is for firmware too: nothing here has a heap of its own, and a set takes its memory from a block
-//! source.
+//! source. What reads or writes a tensor waits as [`Tensor::read`](wharf_tensor::Tensor::read) and
+//! [`Tensor::write`](wharf_tensor::Tensor::write) do, so it has no place in an interrupt handler; types, shapes, descriptions and
+//! lookups are plain data, and never wait.
 //!
 //! # Features
 //!

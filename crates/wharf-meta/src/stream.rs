@@ -9,8 +9,9 @@ pub(crate) fn stream<T: Target, E: From<TensorError>, const N: usize>(
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
     const { assert!(N > 0, "nothing goes through a buffer of no bytes") };
-    // An empty tensor has no pieces that could be refused.
-    if tensor.storage_id().is_none() {
+    // What has no bytes anywhere has no pieces that could be refused, or answers every read without
+    // one.
+    if tensor.place().is_none() {
         return Err(TensorError::NoStorage.into());
     }
     let mut offset = 0;

@@ -194,19 +194,30 @@ fn files_that_are_none_are_refused_with_the_numbers() {
         };
         assert_eq!(header(length), Err(past));
     }
-    for text in [
-        "",
-        "[]",
-        "{",
-        "{}x",
-        r#"{"t":1}"#,
-        r#"{"t":{"dtype":"F32","shape":[]}}"#,
-    ] {
-        assert!(
-            matches!(refused(text, 0), ArchiveError::Header { .. }),
-            "{text}"
-        );
+    for text in ["", "[]", "{", "{}x", "{}}", "null", "\0"] {
+        let error = refused(text, 0);
+        assert!(matches!(error, ArchiveError::Header { .. }), "{text}");
+        assert_eq!(error.name(), None);
     }
+    for body in [
+        "1",
+        "{}",
+        r#"{"dtype":"F31","shape":[],"data_offsets":[0,0]}"#,
+        r#"{"dtype":"U8","shape":[],"shape":[1],"data_offsets":[0,1]}"#,
+        r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}"#,
+        r#"{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551616]}"#,
+    ] {
+        let error = refused(&format!(r#"{{"bias":{body}}}"#), 1);
+        assert!(matches!(error, ArchiveError::Entry { .. }), "{body}");
+        assert_eq!(error.name(), Some(&short("bias")));
+    }
+    let length = 100_000_001;
+    let mut long = vec![0; 8 + 100_000_001];
+    long[..8].copy_from_slice(&u64::to_le_bytes(length));
+    assert_eq!(
+        Archive::parse(&long).unwrap_err(),
+        ArchiveError::HeaderTooLong { length }
+    );
     let negative = r#"{"bias":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#;
     let told = refused(negative, 4).to_string();
     assert!(told.contains("`bias`") && told.contains("-1"), "{told}");
@@ -298,6 +309,16 @@ fn tensors_that_lie_about_where_they_are_are_refused_with_the_numbers() {
         })
     );
     // Written differently, the same name.
+    // That is told first, wherever they are.
+    let twice = format!(
+        "{{{},{}}}",
+        entry("t", "[8]", 0, 8),
+        entry("t", "[4]", 2, 6)
+    );
+    assert_eq!(
+        refused(&twice, 8),
+        ArchiveError::NameTwice { name: short("t") }
+    );
     let twice = format!(
         "{{{},{}}}",
         entry("t", "[8]", 0, 8),
@@ -340,6 +361,19 @@ fn a_name_too_long_for_a_set_is_told_and_can_be_loaded_alone() {
         .load(&target, Heap::new())
         .unwrap();
     assert_eq!(*tensor.lend().unwrap(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_tensor_of_no_bytes_is_loaded_too() {
+    let file = file(&format!("{{{}}}", entry("none", "[3,0]", 0, 0)), 0);
+    let archive = Archive::parse(&file).unwrap();
+    let device = Device::open();
+    let set = archive
+        .load(&device.target, device.device.channel())
+        .unwrap();
+    assert_eq!(checksum(set.get("none").unwrap(), Adler32::new()), Ok(1));
+    let set = archive.load(&Host::new(HeapSource), Heap::new()).unwrap();
+    assert!(set.get("none").unwrap().is_empty());
 }
 
 #[test]

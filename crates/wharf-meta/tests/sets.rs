@@ -132,6 +132,19 @@ fn room_that_was_made_is_enough() {
 }
 
 #[test]
+fn a_cleared_set_keeps_its_memory_and_uses_it_again() {
+    let (target, source) = faulty();
+    let mut set = TensorSet::new(&target);
+    set.try_reserve(1, 3).unwrap();
+    source.fail_every(1);
+    for name in ["one", "two", "six"] {
+        set.insert(name, Tensor::empty()).unwrap();
+        assert!(set.iter().map(|(name, _)| name).eq([name]));
+        set.clear();
+    }
+}
+
+#[test]
 fn every_refused_block_leaves_the_set_as_it_was() {
     let names = [
         "one",

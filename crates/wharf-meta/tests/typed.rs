@@ -75,6 +75,11 @@ fn what_does_not_fit_is_refused_with_the_numbers_and_comes_back() {
         found: 10,
     };
     assert_eq!((refused.error, refused.value.len()), (expected, 10));
+    let larger = Typed::new(host(&[1; 10]), DType::U16, shape(&[4])).unwrap_err();
+    assert_eq!(
+        larger.to_string(),
+        "the elements take 8 bytes, the tensor has 10"
+    );
     let refused = Typed::new(host(&[1; 10]), DType::Unknown, shape(&[10])).unwrap_err();
     assert_eq!(refused.error, TypedError::Shape(ShapeError::Unsized));
     let info = TensorInfo::input("x", DType::U16, &[5]).unwrap();

@@ -11,10 +11,8 @@
 mod archive;
 mod file;
 mod format_error;
-mod header;
 mod owned;
 
 pub use file::{FILE_LIMIT, LoadCause, LoadError, load_model, load_test_set};
 pub use format_error::FormatError;
-pub use header::HEADER_LIMIT;
 pub use owned::{OwnedModel, OwnedTestSet};

@@ -35,6 +35,13 @@ pub enum ArchiveError {
         /// What the parser says.
         reason: String,
     },
+    /// A tensor's entry in the header does not have the form of one.
+    Entry {
+        /// The tensor's name.
+        name: ShortName,
+        /// What the parser says.
+        reason: String,
+    },
     /// Two tensors have one name.
     NameTwice {
         /// The name.
@@ -140,6 +147,33 @@ pub enum ArchiveError {
     },
 }
 
+impl ArchiveError {
+    /// The name of the tensor that was refused, unless the fault lies with the file as a whole.
+    #[must_use]
+    pub const fn name(&self) -> Option<&ShortName> {
+        match self {
+            Self::TooShort { .. }
+            | Self::HeaderPastEnd { .. }
+            | Self::HeaderTooLong { .. }
+            | Self::Header { .. }
+            | Self::TrailingBytes { .. }
+            | Self::Refused { .. } => None,
+            Self::Entry { name, .. }
+            | Self::NameTwice { name }
+            | Self::Rank { name, .. }
+            | Self::OffsetsReversed { name, .. }
+            | Self::PastEnd { name, .. }
+            | Self::Extent { name, .. }
+            | Self::Overlap { name, .. }
+            | Self::Gap { name, .. }
+            | Self::Missing { name }
+            | Self::WrongDType { name, .. }
+            | Self::WrongRank { name, .. }
+            | Self::WrongAxis { name, .. } => Some(name),
+        }
+    }
+}
+
 impl fmt::Display for ArchiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -159,6 +193,7 @@ impl fmt::Display for ArchiveError {
                 )
             }
             Self::Header { reason } => write!(f, "the header is not one: {reason}"),
+            Self::Entry { name, reason } => write!(f, "{name} is ill described: {reason}"),
             Self::NameTwice { name } => write!(f, "{name} is there twice"),
             Self::Rank { name, rank } => {
                 write!(f, "{name} has {rank} axes, at most {RANK_MAX} are kept")

@@ -1,11 +1,12 @@
 //! The header of a `.safetensors` file, read far enough to say which number of which tensor is wrong.
 
+use core::cell::Cell;
 use core::fmt;
 use std::string::String;
 use std::vec::Vec;
 
 use safetensors::tensor::TensorInfo;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{ArchiveError, HEADER_MAX};
 use crate::ShortName;
@@ -35,9 +36,17 @@ pub(super) fn split(file: &[u8]) -> Result<(Entries, &[u8]), ArchiveError> {
     if length > HEADER_MAX {
         return Err(ArchiveError::HeaderTooLong { length });
     }
-    let entries = serde_json::from_slice(json).map_err(|error| ArchiveError::Header {
-        reason: shown(&error),
-    })?;
+    let broken = Cell::new(None);
+    let mut json = serde_json::Deserializer::from_slice(json);
+    let entries = Entries::read(&mut json, &broken)
+        .and_then(|entries| json.end().map(|()| entries))
+        .map_err(|error| {
+            let reason = shown(&error);
+            match broken.get() {
+                Some(name) => ArchiveError::Entry { name, reason },
+                None => ArchiveError::Header { reason },
+            }
+        })?;
     Ok((entries, data))
 }
 
@@ -130,15 +139,21 @@ pub(super) fn shown(text: &impl fmt::Display) -> String {
 /// The header's entries as they stand there: a map would drop the first of two with one name.
 pub(super) struct Entries(pub(super) Vec<(String, TensorInfo)>);
 
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EntriesVisitor)
+impl Entries {
+    /// Reads a header. Where an entry is at fault, its name is left in `broken`.
+    fn read<'de, D: Deserializer<'de>>(
+        json: D,
+        broken: &Cell<Option<ShortName>>,
+    ) -> Result<Self, D::Error> {
+        json.deserialize_map(EntriesVisitor { broken })
     }
 }
 
-struct EntriesVisitor;
+struct EntriesVisitor<'a> {
+    broken: &'a Cell<Option<ShortName>>,
+}
 
-impl<'de> Visitor<'de> for EntriesVisitor {
+impl<'de> Visitor<'de> for EntriesVisitor<'_> {
     type Value = Entries;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,9 +167,9 @@ impl<'de> Visitor<'de> for EntriesVisitor {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let entry = map.next_value().map_err(|error| {
-                A::Error::custom(std::format_args!("{}: {error}", ShortName::new(&name)))
-            })?;
+            let entry = map
+                .next_value()
+                .inspect_err(|_| self.broken.set(Some(ShortName::new(&name))))?;
             entries.push((name, entry));
         }
         Ok(Entries(entries))

@@ -1,5 +1,6 @@
 //! From a path to a checked model, with the path in every error.
 
+use std::boxed::Box;
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
@@ -36,7 +37,7 @@ pub enum LoadCause {
         found: u64,
     },
     /// It was read, and does not hold what it should.
-    Format(FormatError),
+    Format(Box<FormatError>),
 }
 
 impl fmt::Display for LoadError {
@@ -84,7 +85,7 @@ pub fn load_test_set(path: impl AsRef<Path>) -> Result<OwnedTestSet, LoadError> 
 
 fn load<T>(path: &Path, from: fn(&[u8]) -> Result<T, FormatError>) -> Result<T, LoadError> {
     read(path)
-        .and_then(|bytes| from(&bytes).map_err(LoadCause::Format))
+        .and_then(|bytes| from(&bytes).map_err(|error| LoadCause::Format(error.into())))
         .map_err(|cause| LoadError {
             path: path.to_path_buf(),
             cause,

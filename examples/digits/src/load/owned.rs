@@ -2,7 +2,7 @@
 
 use std::boxed::Box;
 
-use safetensors::Dtype;
+use wharf_meta::DType;
 
 use super::FormatError;
 use super::archive::{self, Wanted};
@@ -26,7 +26,7 @@ const TEST_SET: [Wanted; 3] = [
 const fn weights(field: &'static str, shape: &'static [Option<usize>]) -> Wanted {
     Wanted {
         field,
-        dtype: Dtype::F32,
+        dtype: DType::F32,
         shape,
     }
 }
@@ -34,7 +34,7 @@ const fn weights(field: &'static str, shape: &'static [Option<usize>]) -> Wanted
 const fn bytes(field: &'static str, shape: &'static [Option<usize>]) -> Wanted {
     Wanted {
         field,
-        dtype: Dtype::U8,
+        dtype: DType::U8,
         shape,
     }
 }

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use digits::load::{FILE_LIMIT, FormatError, LoadCause, load_model, load_test_set};
+use wharf_meta::archive::ArchiveError;
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -87,11 +88,8 @@ fn a_file_of_nonsense_is_named() {
         panic!("{says}")
     };
     assert_eq!(
-        cause,
-        FormatError::TooShort {
-            expected: 8,
-            found: 4
-        }
+        *cause,
+        FormatError::Archive(ArchiveError::TooShort { found: 4 })
     );
     fs::remove_file(path).unwrap();
 }
