@@ -8,13 +8,14 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Wake;
 use std::thread;
 
 use common::{Load, NOTHING, News, buffer, bytes, open, submit, write};
-use wharf_backend::{AllocError, BackendExt, MemBackend, SegmentMut, TransferError};
-use wharf_engine::{Command, Engine, Fault, KernelFault, Returned};
+use wharf_backend::usage::UsageClass;
+use wharf_backend::{AllocError, AllocHint, BackendExt, MemBackend, SegmentMut, TransferError};
+use wharf_engine::{Cargo, Command, Engine, Fault, KernelFault, Returned};
 use wharf_softdma::{Config, SoftDma, WaitError};
 use wharf_sync::{Clock, NoClock};
 use wharf_tensor::{Hosted, Launch, Tensor, TensorError, Tickets};
@@ -316,21 +317,85 @@ fn a_barrier_can_be_awaited() {
     assert_eq!(device.stats().completed, 1);
 }
 
+/// Stops in its drop.
+struct Slow {
+    dropping: Sender<()>,
+    go_on: Receiver<()>,
+}
+
+impl Cargo for Slow {}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.dropping.send(()).expect("the test listens");
+        self.go_on.recv().expect("the test lets it go on");
+    }
+}
+
 #[test]
 fn a_drained_device_has_let_go_of_detached_cargo() {
-    // The news is told in the drop of the cargo, on the device's thread, after the slot is free.
-    for _ in 0..200 {
-        let device = open::<4>();
-        let (news, heard) = channel();
-        let stall = device.faults().stall_launch(1);
-        let sequence = submit(&device, NOTHING, &[], Load::new(1).telling(&news)).unwrap();
-        assert!(stall.wait_reached());
-        device.detach(sequence);
-        stall.release();
-        device.drain().unwrap();
-        let told: Vec<_> = heard.try_iter().collect();
-        assert_eq!(told, [News::Landed(1, Ok(())), News::Dropped(1)]);
-    }
+    let device = SoftDma::<Slow, 4>::open(Config::new(64)).unwrap();
+    let (dropping, dropped) = channel();
+    let (go, go_on) = channel();
+    let stall = device.faults().stall_launch(1);
+    let sequence = submit(&device, NOTHING, &[], Slow { dropping, go_on }).unwrap();
+    assert!(stall.wait_reached());
+    device.detach(sequence);
+    let mut barrier = device.barrier();
+    stall.release();
+    dropped.recv().unwrap();
+    // It has landed, its slot is free, and still it is there.
+    assert_eq!((device.stats().completed, device.in_use()), (1, 0));
+    assert!(barrier.poll(None).is_pending());
+    go.send(()).unwrap();
+    assert_eq!(barrier.wait(), Ok(()));
+}
+
+#[test]
+fn a_newer_stall_lets_the_one_before_it_go_on() {
+    let device = open::<4>();
+    let older = device.faults().stall_launch(1);
+    let first = submit(&device, NOTHING, &[], Load::new(1)).unwrap();
+    assert!(older.wait_reached());
+    let newer = device.faults().stall_launch(1);
+    assert!(device.wait(first).unwrap().is_ok());
+    let second = submit(&device, NOTHING, &[], Load::new(2)).unwrap();
+    assert!(newer.wait_reached());
+    drop(older);
+    assert!(device.poll(second, None).is_pending());
+    newer.release();
+    assert!(device.wait(second).unwrap().is_ok());
+}
+
+#[test]
+fn a_cause_that_nobody_asked_for_is_not_told_of_another_refusal() {
+    let device = SoftDma::<()>::open(Config::new(1024)).unwrap();
+    let channel = device.channel();
+    let kept = channel.alloc(512).unwrap();
+    let refuse = |size| {
+        device.faults().fail_alloc(1);
+        assert!(channel.vend(size, AllocHint::NONE).is_none());
+    };
+    let lacks = |size, refusal| {
+        let AllocError::OutOfMemory { requested, .. } = refusal else {
+            panic!("{refusal}")
+        };
+        assert_eq!(requested, size);
+    };
+    // Of another size, and of another class.
+    refuse(600);
+    lacks(601, channel.refusal(601, AllocHint::NONE));
+    let io = AllocHint::of(UsageClass::IO);
+    lacks(600, channel.refusal(600, io));
+    // The same, but this time for want of room.
+    refuse(600);
+    lacks(600, channel.alloc(600).unwrap_err());
+    // And it is told once.
+    refuse(600);
+    let injected = AllocError::Injected { call: 1 };
+    assert_eq!(channel.refusal(600, AllocHint::NONE), injected);
+    lacks(600, channel.refusal(600, AllocHint::NONE));
+    drop(kept);
 }
 
 #[test]
@@ -340,7 +405,7 @@ fn a_setup_on_a_device_survives_the_failure_of_each_of_its_allocations() {
     let names = ["weights", "input", "output"];
     let setup = || -> Result<Vec<Tensor<Hosted>>, TensorError> {
         let target = Hosted::default();
-        let memory = |name| channel.tagged(name, wharf_backend::usage::UsageClass::TENSOR);
+        let memory = |name| channel.tagged(name, UsageClass::TENSOR);
         names
             .iter()
             .map(|&name| Tensor::alloc(&target, memory(name), 100))
