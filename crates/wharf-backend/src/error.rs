@@ -78,6 +78,8 @@ impl AllocError {
         use wharf_source::SourceError as Source;
         match &mut self {
             Self::Exhausted { requested, .. }
+            | Self::OutOfMemory { requested, .. }
+            | Self::TooAligned { requested, .. }
             | Self::TooLarge { requested, .. }
             | Self::Heap { requested }
             | Self::Source(

@@ -12,7 +12,11 @@ pub(crate) fn stream<T: Target, E: From<TensorError>, const N: usize>(
     // What has no bytes anywhere has no pieces that could be refused, or answers every read without
     // one.
     if tensor.place().is_none() {
-        return Err(TensorError::NoStorage.into());
+        let placeholder = |storage| TensorError::Placeholder { storage };
+        return Err(tensor
+            .storage_id()
+            .map_or(TensorError::NoStorage, placeholder)
+            .into());
     }
     let mut offset = 0;
     while offset < tensor.len() {

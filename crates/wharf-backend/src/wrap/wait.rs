@@ -64,7 +64,7 @@ impl From<AllocError> for WaitError {
 /// A backend whose memory can be waited for: a [`Waitable`], a [`Share`](super::Share) of a quota, a device that keeps a
 /// [`WaitQueue`] itself, and other wrappers around one of them.
 ///
-/// Waited for is only what comes by waiting, memory that is in use ([`AllocError::Exhausted`]). Every other refusal ends the
+/// Waited for is only what comes by waiting, memory that is in use ([`AllocError::may_pass`]). Every other refusal ends the
 /// wait at once.
 ///
 /// # Fairness
@@ -127,7 +127,7 @@ where
 {
     match SegmentMut::alloc_with(backend.clone(), size, hint) {
         Ok(segment) => Ok(Some(segment)),
-        Err(AllocError::Exhausted { .. }) => {
+        Err(refusal) if refusal.may_pass() => {
             backend.backend().waiters().hush();
             Ok(None)
         }
