@@ -46,15 +46,18 @@ mod holders;
 mod io;
 mod launch;
 mod lifecycle;
+mod ready;
 mod storage;
 mod target;
 mod tensor;
 mod ticket;
 mod trace;
+mod within;
 
 pub use error::{LaunchError, StorageId, TensorError};
 pub use guard::{ReadGuard, WriteGuard};
 pub use launch::{Launch, Submission, Tickets, Use, WaitError};
+pub use ready::WhenReady;
 #[cfg(feature = "std")]
 pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
@@ -62,3 +65,4 @@ pub use tensor::Tensor;
 pub use ticket::Ticket;
 pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
 pub use wharf_engine::Access;
+pub use within::Within;
