@@ -56,7 +56,7 @@ mod within;
 
 pub use error::{LaunchError, StorageId, TensorError};
 pub use guard::{ReadGuard, WriteGuard};
-pub use launch::{Launch, Submission, Tickets, Use, WaitError};
+pub use launch::{Launch, Launching, Submission, Tickets, Use, WaitError};
 pub use ready::WhenReady;
 #[cfg(feature = "std")]
 pub use target::Hosted;

@@ -179,6 +179,10 @@ unsafe impl Engine for Faulty {
         self.queue.abort(sequence);
     }
 
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
+    }
+
     fn completed(&self) -> &<Unsync as SyncPolicy>::Event {
         match self.wrong {
             Wrong::Silent => &self.silent,
@@ -300,6 +304,9 @@ unsafe impl Engine for Apart {
         if !self.never_aborts {
             self.queue.abort(sequence);
         }
+    }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
     }
     fn completed(&self) -> &<Blocking as SyncPolicy>::Event {
         self.queue.completed()

@@ -334,6 +334,9 @@ unsafe impl<T: Target, const SLOTS: usize> Engine for Stepped<T, SLOTS> {
     fn abort(&self, sequence: Sequence) {
         self.queue.abort(sequence);
     }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
+    }
     fn completed(&self) -> &<T::Policy as SyncPolicy>::Event {
         self.queue.completed()
     }
