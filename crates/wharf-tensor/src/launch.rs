@@ -170,11 +170,11 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
     ///
     /// # Errors
     /// As of [`launch`](Self::launch).
-    fn launch_when_ready<'l>(
-        &'l self,
+    fn launch_when_ready<'e, 'u>(
+        &'e self,
         command: Command,
-        operands: &'l [Use<'l, T>],
-    ) -> Launching<'l, Self, T> {
+        operands: &'u [Use<'u, T>],
+    ) -> Launching<'e, 'u, Self, T> {
         Launching {
             engine: self,
             command,
@@ -285,17 +285,17 @@ fn tickets<T: Target>(
 
 /// A launch that waits for its operands: see [`Launch::launch_when_ready`].
 #[must_use = "a future does nothing until it is polled"]
-pub struct Launching<'l, E: Engine<Policy = T::Policy, Cargo = Tickets<T>> + ?Sized, T: Target> {
-    engine: &'l E,
+pub struct Launching<'e, 'u, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
+    engine: &'e E,
     command: Command,
-    uses: &'l [Use<'l, T>],
+    uses: &'u [Use<'u, T>],
     /// The operand that is waited for.
-    waits: Option<(usize, Turn<'l, T::Policy>)>,
+    waits: Option<(usize, Turn<'u, T::Policy>)>,
     done: bool,
 }
 
-impl<'l, E: Launch<T> + ?Sized, T: Target> Launching<'l, E, T> {
-    fn attempt(&mut self, waker: &Waker) -> Poll<Result<Submission<'l, E, T>, LaunchError>> {
+impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
+    fn attempt(&mut self, waker: &Waker) -> Poll<Result<Submission<'e, E, T>, LaunchError>> {
         let (uses, stream) = (self.uses, self.engine.stream());
         // First of all: it finds what no waiting mends.
         let prepared = Prepared::new(self.command, uses)?;
@@ -334,8 +334,8 @@ impl<'l, E: Launch<T> + ?Sized, T: Target> Launching<'l, E, T> {
     }
 }
 
-impl<'l, E: Launch<T> + ?Sized, T: Target> Future for Launching<'l, E, T> {
-    type Output = Result<Submission<'l, E, T>, LaunchError>;
+impl<'e, E: Launch<T> + ?Sized, T: Target> Future for Launching<'e, '_, E, T> {
+    type Output = Result<Submission<'e, E, T>, LaunchError>;
 
     /// # Panics
     /// Polled after it was ready.
@@ -347,7 +347,7 @@ impl<'l, E: Launch<T> + ?Sized, T: Target> Future for Launching<'l, E, T> {
     }
 }
 
-impl<E: Launch<T> + ?Sized, T: Target> fmt::Debug for Launching<'_, E, T> {
+impl<E: Launch<T> + ?Sized, T: Target> fmt::Debug for Launching<'_, '_, E, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Launching")
             .field("uses", &self.uses)
