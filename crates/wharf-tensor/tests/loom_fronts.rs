@@ -168,6 +168,33 @@ fn a_segment_is_taken_out_only_when_the_ticket_is_through() {
     }
 }
 
+/// Who takes the segment out meets another tensor that gives a device access, and goes.
+#[test]
+fn a_segment_is_not_taken_from_a_device_that_came_meanwhile() {
+    let (stream, _other) = streams();
+    let id = stream.id();
+    explore(4, move || {
+        let (cell, tensor) = fresh();
+        let (memory, shared) = (cell.clone(), tensor.clone());
+        let device = thread::spawn(move || {
+            let ticket = shared.begin(Access::Write, id).unwrap();
+            drop(shared);
+            memory.device_writes(1);
+            drop(ticket);
+        });
+        match tensor.into_segment() {
+            Ok(segment) => {
+                let mut bytes = [0; 2];
+                segment.read(0, &mut bytes).unwrap();
+                assert_eq!(bytes, [1; 2]);
+            }
+            Err(tensor) => drop(tensor),
+        }
+        device.join().unwrap();
+        assert_freed(&cell);
+    });
+}
+
 #[test]
 fn a_task_wakes_when_the_ticket_is_dropped_elsewhere() {
     let (stream, _other) = streams();
