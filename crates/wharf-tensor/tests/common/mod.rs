@@ -2,6 +2,9 @@
 //! reach, an engine that works when it is told to, and a sink that remembers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod hands;
+pub(crate) mod tasks;
+
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
