@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use wharf_sync::{Clock, Event, NoClock, SyncPolicy, Wake, Word};
 
-use super::{Claim, Fence, PENDING, Refusal, WAITERS, any};
+use super::{Claim, Fence, PENDING, Refusal, WAITERS};
 
 /// Somebody's turn at a fence: to come, or had. Dropped before it was had, whatever the reason, it gives its place up.
 ///
@@ -120,20 +120,13 @@ impl<P: SyncPolicy> Drop for Turn<'_, P> {
 }
 
 impl<P: SyncPolicy> Fence<P> {
-    /// A pending writer leaves. If it was the last one, whoever waits behind it looks again.
+    /// A pending writer leaves, and whoever waits looks again: it may have been the one whose turn it was.
     #[cold]
     fn give_up(&self) {
-        let leave = |word: u32| {
-            let word = word - PENDING.one();
-            if any(word, PENDING) {
-                word
-            } else {
-                word & !WAITERS
-            }
-        };
+        let leave = |word: u32| (word - PENDING.one()) & !WAITERS;
         // `Some` always, so the update never refuses.
         let (Ok(before) | Err(before)) = self.word.update(|word| Some(leave(word)));
-        if before & WAITERS != 0 && PENDING.get(before) == 1 {
+        if before & WAITERS != 0 {
             self.event.notify();
         }
     }

@@ -129,6 +129,26 @@ fn a_reader_behind_a_writer_is_woken_when_the_writer_is_dropped() {
 }
 
 #[test]
+fn a_writer_whose_turn_it_was_passes_it_on_when_it_is_dropped() {
+    let streams = Streams::claim();
+    let read = Claim::DeviceRead(streams.a());
+    let fence = Fence::<Critical>::new();
+    fence.try_begin(read).unwrap();
+    let mut first = Task::new(&fence, Claim::HostWrite);
+    assert_eq!(first.poll(), Poll::Pending);
+    fence.end(read);
+    assert_eq!(first.woken(), 1);
+    // Comes when all is free but for the turn of the first, and is told of no end.
+    let mut second = Task::new(&fence, Claim::HostWrite);
+    assert_eq!(second.poll(), Poll::Pending);
+    drop(first);
+    assert_eq!(second.woken(), 1);
+    assert_eq!(second.poll(), READY);
+    fence.end(Claim::HostWrite);
+    assert_eq!(fence.word.load(), 0);
+}
+
+#[test]
 fn a_writer_that_is_dropped_at_any_poll_leaves_no_mark() {
     let streams = Streams::claim();
     let read = Claim::DeviceRead(streams.a());
