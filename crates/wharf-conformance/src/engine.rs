@@ -144,7 +144,7 @@ where
     (tally, rig.stuck.get())
 }
 
-fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 17] {
+fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 18] {
     [
         Check {
             name: "its stream has a number",
@@ -204,6 +204,10 @@ fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 17] {
         Check {
             name: "a detached submission frees its slot",
             run: detached,
+        },
+        Check {
+            name: "what has not landed is outstanding",
+            run: outstanding,
         },
         Check {
             name: "what has landed is not aborted",
@@ -692,6 +696,33 @@ fn detached<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     }
     rig.wait_for(all_dropped)?;
     equal("slots, once all were detached", again?, taken)?;
+    scene.close()
+}
+
+fn outstanding<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
+    let scene = Scene::new(rig)?;
+    ensure(rig.engine.outstanding().is_none(), "nothing is, at first")?;
+    let asked = scene.submit(Command::Fill(1), &[Use::Write(Part::A)])?;
+    let range = rig.engine.outstanding();
+    let idle = || rig.engine.outstanding().is_none().then_some(());
+    let ended = rig.wait_for(idle);
+    let landed = scene.ledger.landed();
+    // Also where nobody will ask, and before anybody has asked for the first.
+    let detached = scene.submit(Command::Fill(2), &[Use::Write(Part::A)]);
+    if let Ok(detached) = detached {
+        rig.engine.detach(detached);
+    }
+    let ended = ended.and_then(|()| rig.wait_for(idle));
+    let both = scene.ledger.landed();
+    scene.succeed(asked)?;
+    ended?;
+    detached?;
+    ensure(
+        range.is_none_or(|range| range == (asked..=asked)),
+        "it is the one that was submitted",
+    )?;
+    equal("landed, once none is outstanding", landed, 1)?;
+    equal("landed, with the detached one", both, 2)?;
     scene.close()
 }
 
