@@ -15,9 +15,11 @@ use wharf_engine::Stream;
 use wharf_sync::{NoClock, SyncPolicy, Unsync, Who, Word};
 use wharf_tensor::{Access, NoTrace, Parts, Target, Tensor, Ticket};
 
+type Interrupt = Box<dyn FnOnce()>;
+
 thread_local! {
     /// After so many reads something happens.
-    static AFTER: RefCell<Option<(usize, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static AFTER: RefCell<Option<(usize, Interrupt)>> = const { RefCell::new(None) };
     static HAND: RefCell<Option<Ticket<Sketch>>> = const { RefCell::new(None) };
 }
 

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use wharf_sync::Clock;
 
+/// What happens, and at which second.
+type Step = (u64, Box<dyn FnOnce()>);
+
 thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
-    static SCRIPT: RefCell<Vec<(u64, Box<dyn FnOnce()>)>> = const { RefCell::new(Vec::new()) };
+    static SCRIPT: RefCell<Vec<Step>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The clock of the thread.
