@@ -188,12 +188,6 @@ impl<T: Target> Tensor<T> {
         offset(self.storage.as_ref()?.place(), self.offset)
     }
 
-    /// [`place`](Self::place), or why there is none.
-    pub(crate) fn placed(&self) -> Result<Place, TensorError> {
-        let storage = self.storage()?.id();
-        self.place().ok_or(TensorError::Placeholder { storage })
-    }
-
     pub(crate) fn storage(&self) -> Result<&StorageRef<T>, TensorError> {
         self.storage.as_ref().ok_or(TensorError::NoStorage)
     }
