@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use common::{Books, Device, UNTOUCHED};
 use wharf_backend::{AllocError, Heap, MemBackend, SegmentMut, TransferError};
+use wharf_engine::Stream;
 use wharf_sync::Blocking;
-use wharf_tensor::{Parts, Tensor, TensorError};
+use wharf_tensor::{Access, Parts, Tensor, TensorError};
 
 type Memory = Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>;
 type Mixed = Parts<Memory, Arc<Books>>;
@@ -224,17 +225,12 @@ fn a_placeholder_on_either_side_leaves_everything_as_it_is() {
         bench.device.fail_nth(0);
         assert_eq!(bytes(&tensor), ramp(3, 600), "{side:?}");
         // Fenced as ever.
-        let guard = match side {
-            Side::Host => Some(tensor.lend().unwrap()),
-            Side::Device => None,
-        };
-        let storage = tensor.storage_id().unwrap();
-        if guard.is_some() {
-            assert_eq!(
-                tensor.copy_from(&nothing),
-                Err(TensorError::Guarded { storage })
-            );
-        }
+        let storage = nothing.storage_id().unwrap();
+        let stream = Stream::claim().unwrap();
+        let ticket = nothing.begin(Access::Write, stream.id()).unwrap();
+        let refused = Err(TensorError::WouldBlock { storage });
+        assert_eq!(tensor.try_copy_from(&nothing), refused);
+        drop(ticket);
     }
 }
 
