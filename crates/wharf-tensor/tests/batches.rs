@@ -576,3 +576,16 @@ fn what_went_wrong_reads_well() {
     let op = format!("{:?}", tensor.write_op(1, &[2]));
     assert!(op.contains("offset: 1") && op.contains("len: 1"), "{op}");
 }
+
+#[test]
+fn batches_of_hosted_targets_may_be_awaited_on_any_thread() {
+    fn sent<T: Send>(_: &T) {}
+    let bench = Bench::new();
+    let tensor = bench.host(&[1, 2]);
+    let mut byte = [0];
+    let ops = [tensor.write_op(0, &[3])];
+    sent(&Tensor::write_batch_when_ready(&ops));
+    let mut ops = [tensor.read_op(1, &mut byte)];
+    sent(&ops);
+    sent(&Tensor::read_batch_when_ready(&mut ops));
+}

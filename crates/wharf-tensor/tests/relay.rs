@@ -5,13 +5,14 @@
 mod common;
 
 use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use common::hands::Hands;
 use common::{Books, Device};
-use wharf_backend::{Heap, MemBackend, Place};
+use wharf_backend::{AllocError, AllocHint, Caps, Census, Header, Heap, MemBackend, Place};
 use wharf_engine::{
     Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault, Operand,
     Returned, Sequence, Stream, StreamId, SubmitError,
@@ -361,4 +362,60 @@ fn what_does_not_fit_is_told_before_anything_moves() {
         })
     ));
     bench.assert_arrived(0);
+}
+
+/// The heap, whose lines of eight bytes are maintained.
+struct Lines(Heap<Critical>);
+
+// SAFETY: the heap's segments, whatever is claimed of their lines.
+unsafe impl MemBackend for Lines {
+    type Policy = Critical;
+    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Critical>>> {
+        self.0.vend(size, hint)
+    }
+    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
+        self.0.refusal(size, hint)
+    }
+    unsafe fn reclaim(&self, header: NonNull<Header<Critical>>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.reclaim(header) }
+    }
+    unsafe fn place(&self, header: NonNull<Header<Critical>>) -> Place {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.place(header) }
+    }
+    fn may_own(&self, header: NonNull<Header<Critical>>) -> bool {
+        self.0.may_own(header)
+    }
+    fn caps(&self) -> Caps {
+        self.0.caps() | Caps::NEEDS_CACHE_OPS
+    }
+    fn alignment(&self) -> usize {
+        8
+    }
+    fn max_segment_size(&self) -> usize {
+        self.0.max_segment_size()
+    }
+    fn census(&self) -> Census {
+        self.0.census()
+    }
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+}
+
+#[test]
+fn a_bounce_is_cut_between_cache_lines_or_not_at_all() {
+    // From, length, and the pieces of 12 bytes: the first half ends with a line, and the smaller half counts.
+    for (from, size, pieces) in [(4, 20, 3), (0, 32, 1), (0, 16, 2), (1, 7, 2), (3, 10, 3)] {
+        let bench = Bench::new(12);
+        let memory: Memory = Arc::new(Lines(Heap::new()));
+        let segment = Tensor::alloc(&bench.target, memory.clone(), 64).unwrap();
+        let bounce = segment.slice(from..from + size).unwrap();
+        bench.run();
+        assert_eq!(bench.copy(&bounce), Ok(()), "{size} from {from}");
+        bench.assert_arrived(12);
+        let jobs = bench.engines.each_ref().map(|engine| engine.jobs.get());
+        assert_eq!(jobs, [pieces; 2], "{size} from {from}");
+    }
 }
