@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "turns operands into slices")]
 
 use core::fmt;
+use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use heapless::Vec;
@@ -203,6 +204,11 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
     }
     fn completed(&self) -> &P::Event {
         self.queue.completed()
+    }
+    fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
+        // As in `poll`.
+        self.drive();
+        self.queue.outstanding()
     }
 }
 

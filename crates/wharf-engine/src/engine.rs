@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "declares the unsafe trait; no unsafe operation")]
 
 use core::fmt;
+use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use wharf_backend::usage::ChannelId;
@@ -129,6 +130,12 @@ pub unsafe trait Engine {
 
     /// Happens with every completion.
     fn completed(&self) -> &<Self::Policy as SyncPolicy>::Event;
+
+    /// From the oldest to the newest submission that has not landed; `None`: all have, also those that nobody has asked for
+    /// yet. What lies between may have landed, if it was aborted. See [`EngineExt::drain`](crate::EngineExt::drain).
+    ///
+    /// An engine that works when it is polled works here, too.
+    fn outstanding(&self) -> Option<RangeInclusive<Sequence>>;
 }
 
 macro_rules! pass_on {
@@ -167,6 +174,9 @@ macro_rules! pass_on {
     }
     fn completed(&self) -> &<E::Policy as SyncPolicy>::Event {
         (**self).completed()
+    }
+    fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
+        (**self).outstanding()
     }
 }
     };

@@ -61,6 +61,60 @@ pub trait EngineExt: Engine {
         }
     }
 
+    /// A barrier: blocks until everything that was submitted before this call has landed, well or badly, or until `clock`
+    /// passes `deadline`. What is submitted meanwhile is not waited for. Completions stay for those who ask for them, and the
+    /// slots theirs.
+    ///
+    /// ```
+    /// use wharf_engine::{Command, CpuEngine, Descriptor, Engine, EngineExt, Stream};
+    /// use wharf_sync::{NoClock, Unsync};
+    ///
+    /// let engine = CpuEngine::<Unsync, ()>::new(Stream::claim()?);
+    /// // SAFETY: no operands.
+    /// unsafe { engine.submit(Descriptor::new(Command::Kernel(|_| Ok(())), &[])?, ()) }
+    ///     .map_err(|refused| refused.error)?;
+    /// engine.drain(&NoClock, None)?;
+    /// assert_eq!(engine.outstanding(), None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unfinished::TimedOut`] or [`Unfinished::WouldDeadlock`]; nothing has changed, and it may be called again.
+    fn drain<K: Clock + ?Sized>(
+        &self,
+        clock: &K,
+        deadline: Option<Duration>,
+    ) -> Result<(), Unfinished> {
+        let newest = newest(self);
+        let mut given_up = None;
+        loop {
+            // Sampled before the test: a completion in between moves it on.
+            let seen = self.completed().epoch();
+            if landed(self, newest) {
+                return Ok(());
+            }
+            // Tested once more, for a completion that came just then.
+            if let Some(error) = given_up {
+                return Err(error);
+            }
+            given_up = match self.completed().wait(seen, clock, deadline) {
+                Wake::Notified => None,
+                Wake::TimedOut => Some(Unfinished::TimedOut),
+                Wake::Never => Some(Unfinished::WouldDeadlock),
+            };
+        }
+    }
+
+    /// [`drain`](Self::drain), awaited: a future that is ready when everything submitted before this call has landed.
+    ///
+    /// It only asks. Dropping it at any poll changes nothing; its waker stays until the next completion.
+    fn drained(&self) -> Drains<'_, Self> {
+        Drains {
+            engine: self,
+            newest: newest(self),
+        }
+    }
+
     /// A future of a submission's completion, `None` if that was taken.
     ///
     /// It only asks, and owns nothing: dropping it at any time leaves the submission as it is, because whoever has the number
@@ -430,6 +484,49 @@ impl<E: Engine + ?Sized> fmt::Debug for Completes<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Completes")
             .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The newest submission that has not landed.
+fn newest<E: Engine + ?Sized>(engine: &E) -> Option<Sequence> {
+    engine.outstanding().map(|outstanding| *outstanding.end())
+}
+
+/// Whether everything up to `newest` has landed.
+fn landed<E: Engine + ?Sized>(engine: &E, newest: Option<Sequence>) -> bool {
+    let Some(newest) = newest else { return true };
+    let outstanding = engine.outstanding();
+    outstanding.is_none_or(|outstanding| *outstanding.start() > newest)
+}
+
+/// The future of [`EngineExt::drained`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct Drains<'e, E: Engine + ?Sized> {
+    engine: &'e E,
+    newest: Option<Sequence>,
+}
+
+impl<E: Engine + ?Sized> Future for Drains<'_, E> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if landed(self.engine, self.newest) {
+            return Poll::Ready(());
+        }
+        self.engine.completed().register(context.waker());
+        // Again, for a completion that came before the waker was there.
+        if landed(self.engine, self.newest) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl<E: Engine + ?Sized> fmt::Debug for Drains<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drains")
+            .field("newest", &self.newest)
             .finish_non_exhaustive()
     }
 }

@@ -60,7 +60,7 @@ pub use descriptor::{
 pub use doorbell::{Barrier, DataBarrier, Doorbell};
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
 pub use freight::{Freight, Manifest, Operands};
-pub use front::{Completes, EngineExt, RunError, ShipError, Shipped, Transfer, Unfinished};
+pub use front::{Completes, Drains, EngineExt, RunError, ShipError, Shipped, Transfer, Unfinished};
 pub use limits::{
     CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
 };

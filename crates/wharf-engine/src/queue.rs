@@ -4,6 +4,7 @@
 
 use core::cell::Cell;
 use core::fmt;
+use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use wharf_backend::Returned;
@@ -134,6 +135,18 @@ impl<C, const SLOTS: usize> QueueState<C, SLOTS> {
             )
         };
         self.slots.iter().filter(flies).count()
+    }
+
+    /// From the oldest to the newest that is queued or runs.
+    fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
+        let flying = || {
+            self.slots.iter().filter_map(|slot| match slot.stage.get() {
+                Stage::Queued { sequence, .. } | Stage::Running { sequence, .. } => Some(sequence),
+                Stage::Free | Stage::Done { .. } => None,
+            })
+        };
+        let (oldest, newest) = flying().min().zip(flying().max())?;
+        Some(Sequence::new(oldest)..=Sequence::new(newest))
     }
 
     /// The queued slot that was submitted first.
@@ -389,6 +402,11 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 } => flying <= sequence.get(),
             })
         })
+    }
+
+    /// See [`Engine::outstanding`](crate::Engine::outstanding).
+    pub fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
+        self.state.with(QueueState::outstanding)
     }
 
     /// Happens with every completion and whenever a full queue has room again.

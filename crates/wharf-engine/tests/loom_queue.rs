@@ -382,6 +382,9 @@ fn borrowed_memory_is_not_touched_after_the_call() {
         fn abort(&self, sequence: Sequence) {
             self.0.abort(sequence);
         }
+        fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+            self.0.outstanding()
+        }
         fn completed(&self) -> &<Loom as wharf_sync::SyncPolicy>::Event {
             self.0.completed()
         }

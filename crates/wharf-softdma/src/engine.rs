@@ -143,6 +143,10 @@ unsafe impl<C: Cargo + Send + 'static, const SLOTS: usize> Engine for SoftDma<C,
         self.shared.queue.abort(sequence);
     }
 
+    fn outstanding(&self) -> Option<core::ops::RangeInclusive<Sequence>> {
+        self.shared.queue.outstanding()
+    }
+
     fn completed(&self) -> &<Blocking as SyncPolicy>::Event {
         self.shared.queue.completed()
     }

@@ -8,6 +8,11 @@ pub trait Clock {
     /// Time since some fixed moment. Never goes backwards.
     fn now(&self) -> Duration;
 
+    /// Whether time passes on it. Where it does not, no deadline ever would: who is asked to keep one refuses.
+    fn tells_time(&self) -> bool {
+        true
+    }
+
     /// Called over and over while a context waits and its policy cannot put it to sleep. The place
     /// for `wfe` on Arm (its event latch is set by every interrupt return, so no wake slips between
     /// the test and the sleep), or for driving an engine that is polled.
@@ -16,7 +21,7 @@ pub trait Clock {
     }
 }
 
-/// A clock that stands still, for programs that set no deadlines: one that is set never passes.
+/// A clock that stands still, for programs that set no deadlines. It [says so](Clock::tells_time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NoClock;
@@ -25,11 +30,17 @@ impl Clock for NoClock {
     fn now(&self) -> Duration {
         Duration::ZERO
     }
+    fn tells_time(&self) -> bool {
+        false
+    }
 }
 
 impl<C: Clock + ?Sized> Clock for &C {
     fn now(&self) -> Duration {
         (**self).now()
+    }
+    fn tells_time(&self) -> bool {
+        (**self).tells_time()
     }
     fn idle(&self) {
         (**self).idle();
@@ -40,6 +51,9 @@ impl<C: Clock + ?Sized> Clock for &C {
 impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     fn now(&self) -> Duration {
         (**self).now()
+    }
+    fn tells_time(&self) -> bool {
+        (**self).tells_time()
     }
     fn idle(&self) {
         (**self).idle();

@@ -31,7 +31,7 @@ impl<T: Target> Tensor<T> {
         self.copy_with(source, Patience::None)
     }
 
-    fn copy_with(&self, source: &Self, patience: Patience) -> Result<(), TensorError> {
+    pub(crate) fn copy_with(&self, source: &Self, patience: Patience) -> Result<(), TensorError> {
         let (to, from) = (self.storage()?, source.storage()?);
         if self.len() != source.len() {
             return Err(TensorError::LengthMismatch {
@@ -65,7 +65,7 @@ impl<T: Target> Tensor<T> {
 }
 
 /// Copies between two storages.
-fn copy_across<T: Target>(
+pub(crate) fn copy_across<T: Target>(
     from: &Hold<'_, T, false>,
     from_offset: usize,
     to: &mut Hold<'_, T, true>,
@@ -91,7 +91,7 @@ fn copy_across<T: Target>(
 }
 
 /// Copies inside one storage, as `memmove` does.
-fn copy_within<T: Target>(
+pub(crate) fn copy_within<T: Target>(
     hold: &mut Hold<'_, T, true>,
     from: usize,
     to: usize,

@@ -102,9 +102,15 @@ pub enum TensorError {
         /// The most of that kind.
         limit: u32,
     },
-    /// The deadline passed first. (No operation takes a deadline yet: the plain ones wait for as long as it takes.)
+    /// The deadline passed first.
     TimedOut {
         /// What was waited for.
+        storage: StorageId,
+    },
+    /// A deadline was set, and the clock of the target [does not tell the time](wharf_sync::Clock::tells_time): it would
+    /// never pass.
+    NoClock {
+        /// Of what.
         storage: StorageId,
     },
     /// The bytes are in device memory: move them with `read` and `write`.
@@ -154,6 +160,12 @@ impl fmt::Display for TensorError {
                 )
             }
             Self::TimedOut { storage } => write!(f, "{storage} was in use until the deadline"),
+            Self::NoClock { storage } => {
+                write!(
+                    f,
+                    "no deadline for {storage}: its clock does not tell the time"
+                )
+            }
             Self::NotHostAddressable { storage } => {
                 write!(
                     f,

@@ -5,26 +5,30 @@
 //! each other unless both only read. Begin and end are one atomic update each while nobody waits.
 //!
 //! ```text
-//!  31      30      29      28..23   22..17    16..11    10     9      8..5     4..0
-//!  deserted pending waiters stream  device    device    guard  host   guard    host
-//!                                   writers   readers   writer writer readers  readers
+//!  31..30  29      28..23   22..17    16..11    10     9      8..5     4..0
+//!  pending waiters stream   device    device    guard  host   guard    host
+//!  writers                  writers   readers   writer writer readers  readers
 //! ```
 //! *Guards* are host accesses that user code holds for as long as it likes; they are counted apart, because
 //! waiting for one may be waiting for oneself. Everything else ends by itself, so it may be waited for.
 //!
-//! *Pending* is set by a writer that waits: newcomers queue behind it, so that readers coming and going
-//! cannot starve it. *Waiters* is set by everybody who waits; the next access to end clears it and wakes all.
+//! *Pending* are writers that wait: while there is one, newcomers queue behind it, so that readers coming and going cannot
+//! starve it. Three are counted; further ones wait without a mark until there is room. Which of several goes first is open.
 //!
-//! *Deserted* is set when the last tensor is gone. From then on the device accesses alone keep the storage, and
-//! whoever takes the last of them away is told so: [`End::Last`].
+//! *Waiters* is set by everybody who waits; the next access to end clears it and wakes all. Who stops waiting leaves it
+//! there: it may be somebody else's, and costs one wake that nobody needs.
 //!
-//! A guard writer together with guard readers is neither: the storage is *split*, and the readers' field
-//! counts its parts.
+//! Two states have bits that exclude each other otherwise. A guard writer with guard readers is neither: the storage is
+//! *split*, and the readers' field counts its parts. A guard writer with a host writer: the storage is *deserted*, the last
+//! tensor is gone. From then on the device accesses alone keep it, and whoever takes the last of them away is told so:
+//! [`End::Last`].
 
-use core::time::Duration;
+mod turn;
 
 use wharf_engine::StreamId;
-use wharf_sync::{Clock, Event, SyncPolicy, Wake, Word};
+use wharf_sync::{Event, SyncPolicy, Word};
+
+pub(crate) use turn::Turn;
 
 /// What one holder does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +77,7 @@ pub(crate) enum End {
 
 impl End {
     const fn after(word: u32) -> Self {
-        if word & DESERTED != 0 && !devices(word) {
+        if word & DESERTED == DESERTED && !devices(word) {
             Self::Last
         } else {
             Self::Kept
@@ -121,8 +125,8 @@ const DEVICE_READERS: Field = Field { shift: 11, bits: 6 };
 const DEVICE_WRITERS: Field = Field { shift: 17, bits: 6 };
 const STREAM: Field = Field { shift: 23, bits: 6 };
 const WAITERS: u32 = 1 << 29;
-const PENDING: u32 = 1 << 30;
-const DESERTED: u32 = 1 << 31;
+const PENDING: Field = Field { shift: 30, bits: 2 };
+const DESERTED: u32 = HOST_WRITER.mask() | GUARD_WRITER.mask();
 
 const _: () = assert!(STREAM.max() == StreamId::MAX as u32);
 
@@ -160,15 +164,15 @@ impl Claim {
         )
     }
 
-    /// The word with this claim granted. `turn`: the caller is the pending writer (or one of them).
-    fn grant(self, word: u32, turn: bool) -> Result<u32, Refusal> {
+    /// The word with this claim granted. `pending`: the caller is one of the pending writers.
+    fn grant(self, word: u32, pending: bool) -> Result<u32, Refusal> {
         if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
             return Err(Refusal::Split);
         }
         if any(word, GUARD_WRITER) || (self.writes() && any(word, GUARD_READERS)) {
             return Err(Refusal::Guarded);
         }
-        if any(word, HOST_WRITER) || (word & PENDING != 0 && !turn) {
+        if any(word, HOST_WRITER) || (any(word, PENDING) && !pending) {
             return Err(Refusal::Held);
         }
         let device_reads = any(word, DEVICE_READERS);
@@ -207,20 +211,6 @@ impl Claim {
     }
 }
 
-/// A writer's place in the queue. Leaves it when dropped unserved, also by a clock that panics.
-struct Turn<'f, P: SyncPolicy> {
-    fence: &'f Fence<P>,
-    pending: bool,
-}
-
-impl<P: SyncPolicy> Drop for Turn<'_, P> {
-    fn drop(&mut self) {
-        if self.pending {
-            self.fence.give_up();
-        }
-    }
-}
-
 /// The fence of one storage.
 #[derive(Debug)]
 pub(crate) struct Fence<P: SyncPolicy> {
@@ -243,58 +233,6 @@ impl<P: SyncPolicy> Fence<P> {
             Ok(_) => Ok(()),
             Err(word) => claim.grant(word, false).map(|_| ()),
         }
-    }
-
-    /// Grants `claim`, waiting for what ends by itself.
-    pub(crate) fn begin<C: Clock + ?Sized>(
-        &self,
-        claim: Claim,
-        clock: &C,
-        deadline: Option<Duration>,
-    ) -> Result<(), Refusal> {
-        let mut turn = Turn {
-            fence: self,
-            pending: false,
-        };
-        loop {
-            // Sampled before the word is tested: an access that ends in between moves it on.
-            let seen = self.event.epoch();
-            // One update grants or announces the wait; the word before it tells which it was.
-            let mine = turn.pending;
-            let grant = |word| match claim.grant(word, mine) {
-                Ok(granted) if mine => Some(granted & !PENDING),
-                Ok(granted) => Some(granted),
-                Err(Refusal::Held) if claim.writes() => Some(word | WAITERS | PENDING),
-                Err(Refusal::Held) => Some(word | WAITERS),
-                Err(_) => None,
-            };
-            let (Ok(before) | Err(before)) = self.word.update(grant);
-            let refusal = match claim.grant(before, mine) {
-                Ok(_) => {
-                    // The grant has taken the mark away.
-                    turn.pending = false;
-                    return Ok(());
-                }
-                Err(refusal) => refusal,
-            };
-            turn.pending |= refusal == Refusal::Held && claim.writes();
-            return Err(match refusal {
-                Refusal::Held => match self.event.wait(seen, clock, deadline) {
-                    Wake::Notified => continue,
-                    Wake::TimedOut => Refusal::TimedOut,
-                    Wake::Never => Refusal::Never,
-                },
-                refusal => refusal,
-            });
-        }
-    }
-
-    /// A pending writer leaves the queue: whoever waits behind it looks again.
-    #[cold]
-    fn give_up(&self) {
-        // `Some` always, so the update never refuses.
-        let _ = self.word.update(|word| Some(word & !(PENDING | WAITERS)));
-        self.event.notify();
     }
 
     /// Ends what was granted as `claim`, and wakes who waits. The caller keeps the fence alive by something else than the
@@ -338,7 +276,7 @@ impl<P: SyncPolicy> Fence<P> {
 
     /// Whether nobody has access.
     pub(crate) fn is_idle(&self) -> bool {
-        const ACCESS: u32 = !(WAITERS | PENDING | DESERTED);
+        const ACCESS: u32 = !(WAITERS | PENDING.mask());
         self.word.load() & ACCESS == 0
     }
 

@@ -3,8 +3,10 @@
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
+use wharf_backend::Place;
+
 use crate::hold::Hold;
-use crate::storage::Patience;
+use crate::storage::{Patience, StorageRef};
 use crate::{Target, Tensor, TensorError};
 
 /// Lends the bytes of a host tensor as `&[u8]`. While it lives nobody writes the storage: other calls are answered
@@ -56,14 +58,19 @@ impl<T: Target> Tensor<T> {
         self.lend_with(Patience::None)
     }
 
-    fn lend_with(&self, patience: Patience) -> Result<ReadGuard<'_, T>, TensorError> {
-        let hold = self.storage()?.guard_read(patience)?;
-        // Once, so that `deref` need not fail.
-        hold.host((self.offset(), self.len()))?;
-        Ok(ReadGuard {
-            hold,
-            range: (self.offset(), self.len()),
-        })
+    pub(crate) fn lend_with(&self, patience: Patience) -> Result<ReadGuard<'_, T>, TensorError> {
+        ReadGuard::new(self, self.lendable()?.guard_read(patience)?)
+    }
+
+    /// The storage, if its bytes can be lent at all: before anything is waited for.
+    pub(crate) fn lendable(&self) -> Result<&StorageRef<T>, TensorError> {
+        let storage = self.storage()?;
+        match storage.place() {
+            Some(Place::Host(_)) => Ok(storage),
+            _ => Err(TensorError::NotHostAddressable {
+                storage: storage.id(),
+            }),
+        }
     }
 
     /// Lends the bytes to be written. Blocks while a device reads or writes the storage.
@@ -82,13 +89,33 @@ impl<T: Target> Tensor<T> {
         self.lend_mut_with(Patience::None)
     }
 
-    fn lend_mut_with(&self, patience: Patience) -> Result<WriteGuard<'_, T>, TensorError> {
-        let hold = self.storage()?.guard_write(patience)?;
-        hold.host((self.offset(), self.len()))?;
-        Ok(WriteGuard {
-            hold,
-            range: (self.offset(), self.len()),
-        })
+    pub(crate) fn lend_mut_with(
+        &self,
+        patience: Patience,
+    ) -> Result<WriteGuard<'_, T>, TensorError> {
+        WriteGuard::new(self, self.lendable()?.guard_write(patience)?)
+    }
+}
+
+impl<'t, T: Target> ReadGuard<'t, T> {
+    /// `hold` is on the storage of `tensor`.
+    pub(crate) fn new(
+        tensor: &'t Tensor<T>,
+        hold: Hold<'t, T, false>,
+    ) -> Result<Self, TensorError> {
+        let range = (tensor.offset(), tensor.len());
+        // Once, so that `deref` need not fail.
+        hold.host(range)?;
+        Ok(Self { hold, range })
+    }
+}
+
+impl<'t, T: Target> WriteGuard<'t, T> {
+    /// `hold` is on the storage of `tensor`.
+    pub(crate) fn new(tensor: &'t Tensor<T>, hold: Hold<'t, T, true>) -> Result<Self, TensorError> {
+        let range = (tensor.offset(), tensor.len());
+        hold.host(range)?;
+        Ok(Self { hold, range })
     }
 }
 

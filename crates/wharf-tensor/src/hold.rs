@@ -44,7 +44,39 @@ impl<T: Target> StorageRef<T> {
         self.hold(Claim::GuardWrite, patience)
     }
 
-    /// `WRITE` must be what `claim` is; the four functions above see to it.
+    /// [`read`](Self::read), in a task.
+    pub(crate) async fn read_when_ready(&self) -> Result<Hold<'_, T, false>, TensorError> {
+        self.hold_when_ready(Claim::HostRead).await
+    }
+
+    /// [`write`](Self::write), in a task.
+    pub(crate) async fn write_when_ready(&self) -> Result<Hold<'_, T, true>, TensorError> {
+        self.hold_when_ready(Claim::HostWrite).await
+    }
+
+    /// [`guard_read`](Self::guard_read), in a task.
+    pub(crate) async fn guard_read_when_ready(&self) -> Result<Hold<'_, T, false>, TensorError> {
+        self.hold_when_ready(Claim::GuardRead).await
+    }
+
+    /// [`guard_write`](Self::guard_write), in a task.
+    pub(crate) async fn guard_write_when_ready(&self) -> Result<Hold<'_, T, true>, TensorError> {
+        self.hold_when_ready(Claim::GuardWrite).await
+    }
+
+    /// As [`hold`](Self::hold). The claim is granted in the poll that makes the hold, so there is none without one.
+    async fn hold_when_ready<const WRITE: bool>(
+        &self,
+        claim: Claim,
+    ) -> Result<Hold<'_, T, WRITE>, TensorError> {
+        self.begin_when_ready(claim).await?;
+        Ok(Hold {
+            storage: self,
+            claim,
+        })
+    }
+
+    /// `WRITE` must be what `claim` is; the functions above see to it.
     #[inline]
     fn hold<const WRITE: bool>(
         &self,

@@ -1,7 +1,8 @@
 //! Moving bytes between the host and a tensor, through its fence.
 //!
-//! Every operation has two fronts: the plain one waits for what ends by itself (device work, other calls), the `try_`
-//! one answers [`TensorError::WouldBlock`] instead. Neither waits for a guard.
+//! Every operation has four fronts: the plain one waits for what ends by itself (device work, other calls), the `try_`
+//! one answers [`TensorError::WouldBlock`] instead, [`Tensor::within`] waits for so long, and [`Tensor::when_ready`] is
+//! awaited. None waits for a guard.
 
 use crate::storage::{Patience, StorageRef};
 use crate::trace::{Span, TraceKind};
@@ -26,7 +27,7 @@ impl<T: Target> Tensor<T> {
         self.read_with(offset, bytes, Patience::None)
     }
 
-    fn read_with(
+    pub(crate) fn read_with(
         &self,
         offset: usize,
         bytes: &mut [u8],
@@ -54,7 +55,7 @@ impl<T: Target> Tensor<T> {
         self.write_with(offset, bytes, Patience::None)
     }
 
-    fn write_with(
+    pub(crate) fn write_with(
         &self,
         offset: usize,
         bytes: &[u8],
@@ -82,7 +83,7 @@ impl<T: Target> Tensor<T> {
         self.fill_with(byte, Patience::None)
     }
 
-    fn fill_with(&self, byte: u8, patience: Patience) -> Result<(), TensorError> {
+    pub(crate) fn fill_with(&self, byte: u8, patience: Patience) -> Result<(), TensorError> {
         let storage = self.storage()?;
         let _traced = self.traced(storage, TraceKind::Write, self.len());
         let mut hold = storage.write(patience)?;

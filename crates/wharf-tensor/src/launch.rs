@@ -7,17 +7,21 @@
 )]
 
 use core::fmt;
-use core::task::{Poll, Waker};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
     Access, Cargo, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand,
-    Sequence,
+    Sequence, StreamId,
 };
-use wharf_sync::{Clock, Event, Wake};
+use wharf_sync::{Event, NoClock, Wake};
 
+use crate::fence::Turn;
 use crate::storage::Patience;
+use crate::within::Limit;
 use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 
 /// The tickets of one launch: the cargo of an engine that serves tensors. They end when the engine lets
@@ -106,7 +110,7 @@ impl<T: Target> Tensor<T> {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
-    /// Hands a command over to the engine, which keeps the tensors until it is done. Waits for calls of the host and for
+    /// Hands a command over to the engine, which keeps the tensors until it is done. Blocks for calls of the host and for
     /// engines of other streams that have access; not for a guard, which is [`TensorError::Guarded`], and not for room: a full
     /// queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of your own, or for
     /// [`Engine::completed`] to happen.
@@ -121,7 +125,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        launch(self, command, operands, true)
+        launch(self, command, operands, Patience::Until(None))
     }
 
     /// [`launch`](Self::launch) without waiting.
@@ -133,7 +137,51 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        launch(self, command, operands, false)
+        launch(self, command, operands, Patience::None)
+    }
+
+    /// [`launch`](Self::launch), waiting so long and no longer for operands, by the clock of their [`Target`]. For the work
+    /// itself there is [`Submission::wait_within`].
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::TimedOut`] or [`TensorError::NoClock`] of an operand.
+    fn launch_within<'e>(
+        &'e self,
+        limit: Duration,
+        command: Command,
+        operands: &[Use<'_, T>],
+    ) -> Result<Submission<'e, Self, T>, LaunchError> {
+        let failed = |error| LaunchError::Operand { operand: 0, error };
+        let patience = match operands.first() {
+            Some(first) => first.tensor.patience(Limit::In(limit)).map_err(failed)?,
+            // Nothing to wait for.
+            None => Patience::None,
+        };
+        launch(self, command, operands, patience)
+    }
+
+    /// [`launch`](Self::launch), awaited.
+    ///
+    /// Nothing happens before the first poll. Dropped at any poll before it is ready, nothing was launched and no operand is
+    /// held; while it is suspended it holds none either, but a place in the queue of the one that it waits for (see
+    /// [`WhenReady`](crate::WhenReady)). What it is ready with is a future again, of the work: dropping that one detaches.
+    ///
+    /// A full queue is an error here, too.
+    ///
+    /// # Errors
+    /// As of [`launch`](Self::launch).
+    fn launch_when_ready<'e, 'u>(
+        &'e self,
+        command: Command,
+        operands: &'u [Use<'u, T>],
+    ) -> Launching<'e, 'u, Self, T> {
+        Launching {
+            engine: self,
+            command,
+            uses: operands,
+            waits: None,
+            done: false,
+        }
     }
 }
 
@@ -143,74 +191,168 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
     engine: &'e E,
     command: Command,
     uses: &[Use<'_, T>],
-    wait: bool,
+    patience: Patience,
 ) -> Result<Submission<'e, E, T>, LaunchError> {
-    let mut operands = Vec::<Operand, MAX_OPERANDS>::new();
-    for (index, one) in uses.iter().enumerate() {
-        let place = one.tensor.placed().map_err(|error| LaunchError::Operand {
-            operand: index,
-            error,
-        })?;
-        let operand = Operand {
-            place,
-            len: one.tensor.len(),
-            access: one.access,
-        };
-        let too_many = |_| DescriptorError::TooManyOperands {
-            operands: uses.len(),
-        };
-        operands.push(operand).map_err(too_many)?;
-    }
-    let descriptor = Descriptor::new(command, &operands)?;
-    let storage = uses.iter().find_map(|one| one.tensor.storage().ok());
-    // Before the engine has anything: this runs code that is not ours.
-    let clock = storage.map(|storage| storage.clock().clone());
-    let tickets = tickets(engine, uses, wait)?;
-    // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
-    // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
-    let sequence =
-        unsafe { engine.submit(descriptor, tickets) }.map_err(|refused| refused.error)?;
-    Ok(Submission {
-        engine,
-        sequence,
-        clock,
-        open: true,
-    })
+    let prepared = Prepared::new(command, uses)?;
+    let stream = engine.stream();
+    let mut kept = None;
+    let tickets = loop {
+        match (tickets(stream, uses, kept.take()), patience) {
+            (Ok(tickets), _) => break tickets,
+            (Err((operand, TensorError::WouldBlock { .. })), Patience::Until(_)) => {
+                let Use { tensor, access } = uses[operand];
+                let ticket = tensor.ticket(access, stream, patience);
+                let failed = |error| LaunchError::Operand { operand, error };
+                kept = Some((operand, ticket.map_err(failed)?));
+            }
+            (Err((operand, error)), _) => return Err(LaunchError::Operand { operand, error }),
+        }
+    };
+    prepared.submit(engine, tickets)
 }
 
-/// A ticket for every operand, or none: nothing is held while waiting for one, so launches with common
-/// operands cannot wait for each other in a circle.
-fn tickets<T: Target, E: Launch<T> + ?Sized>(
-    engine: &E,
+/// What a launch is made of but for its tickets.
+struct Prepared<T: Target> {
+    descriptor: Descriptor,
+    clock: Option<T::Clock>,
+}
+
+impl<T: Target> Prepared<T> {
+    fn new(command: Command, uses: &[Use<'_, T>]) -> Result<Self, LaunchError> {
+        let mut operands = Vec::<Operand, MAX_OPERANDS>::new();
+        for (index, one) in uses.iter().enumerate() {
+            let place = one.tensor.placed().map_err(|error| LaunchError::Operand {
+                operand: index,
+                error,
+            })?;
+            let operand = Operand {
+                place,
+                len: one.tensor.len(),
+                access: one.access,
+            };
+            let too_many = |_| DescriptorError::TooManyOperands {
+                operands: uses.len(),
+            };
+            operands.push(operand).map_err(too_many)?;
+        }
+        let descriptor = Descriptor::new(command, &operands)?;
+        let storage = uses.iter().find_map(|one| one.tensor.storage().ok());
+        // Before the engine has anything: this runs code that is not ours.
+        let clock = storage.map(|storage| storage.clock().clone());
+        Ok(Self { descriptor, clock })
+    }
+
+    /// `tickets` are those of the same uses.
+    fn submit<E: Launch<T> + ?Sized>(
+        self,
+        engine: &E,
+        tickets: Tickets<T>,
+    ) -> Result<Submission<'_, E, T>, LaunchError> {
+        // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
+        // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
+        let sequence =
+            unsafe { engine.submit(self.descriptor, tickets) }.map_err(|refused| refused.error)?;
+        Ok(Submission {
+            engine,
+            sequence,
+            clock: self.clock,
+            open: true,
+        })
+    }
+}
+
+/// A ticket for every operand, or none, and the operand that is not to be had. Does not wait; who does, waits for that operand
+/// alone and comes back with its ticket: so launches with common operands cannot wait for each other in a circle.
+fn tickets<T: Target>(
+    stream: StreamId,
     uses: &[Use<'_, T>],
-    wait: bool,
-) -> Result<Tickets<T>, LaunchError> {
-    let stream = engine.stream();
-    loop {
-        let mut tickets = Vec::new();
-        let mut refused = None;
-        for (operand, one) in uses.iter().enumerate() {
-            match one.tensor.ticket(one.access, stream, Patience::None) {
-                // As many as operands, of which the descriptor admitted the number.
-                Ok(ticket) => drop(tickets.push(ticket)),
-                Err(error) => {
-                    refused = Some((operand, one, error));
-                    break;
+    mut kept: Option<(usize, Ticket<T>)>,
+) -> Result<Tickets<T>, (usize, TensorError)> {
+    let mut tickets = Vec::new();
+    for (operand, one) in uses.iter().enumerate() {
+        let ticket = match kept.take_if(|(index, _)| *index == operand) {
+            Some((_, ticket)) => ticket,
+            None => one
+                .tensor
+                .ticket(one.access, stream, Patience::None)
+                .map_err(|error| (operand, error))?,
+        };
+        // As many as operands, of which the descriptor admitted the number.
+        drop(tickets.push(ticket));
+    }
+    Ok(Tickets(tickets))
+}
+
+/// A launch that waits for its operands: see [`Launch::launch_when_ready`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct Launching<'e, 'u, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
+    engine: &'e E,
+    command: Command,
+    uses: &'u [Use<'u, T>],
+    /// The operand that is waited for.
+    waits: Option<(usize, Turn<'u, T::Policy>)>,
+    done: bool,
+}
+
+impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
+    fn attempt(&mut self, waker: &Waker) -> Poll<Result<Submission<'e, E, T>, LaunchError>> {
+        let (uses, stream) = (self.uses, self.engine.stream());
+        // First of all: it finds what no waiting mends.
+        let prepared = Prepared::new(self.command, uses)?;
+        loop {
+            let kept = match &mut self.waits {
+                None => None,
+                Some((operand, turn)) => {
+                    let operand = *operand;
+                    let tensor = uses[operand].tensor;
+                    let failed = |error| LaunchError::Operand { operand, error };
+                    let storage = tensor.storage().map_err(failed)?;
+                    let granted = core::task::ready!(turn.poll(waker));
+                    self.waits = None;
+                    granted.map_err(|refusal| failed(storage.refused(refusal)))?;
+                    let range = (tensor.offset(), tensor.len());
+                    let access = uses[operand].access;
+                    // SAFETY: granted above, as the claim of this operand.
+                    let ticket = unsafe { Ticket::granted(storage, stream, access, range) };
+                    Some((operand, ticket))
+                }
+            };
+            match tickets(stream, uses, kept) {
+                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, tickets)),
+                Err((operand, error)) => {
+                    let failed = |error| LaunchError::Operand { operand, error };
+                    if !matches!(error, TensorError::WouldBlock { .. }) {
+                        return Poll::Ready(Err(failed(error)));
+                    }
+                    let Use { tensor, access } = uses[operand];
+                    let storage = tensor.storage().map_err(failed)?;
+                    let turn = storage.turn(Ticket::<T>::claim(stream, access));
+                    self.waits = Some((operand, turn));
                 }
             }
         }
-        let Some((operand, one, error)) = refused else {
-            return Ok(Tickets(tickets));
-        };
-        drop(tickets);
-        let failed = |error| LaunchError::Operand { operand, error };
-        if !(wait && matches!(error, TensorError::WouldBlock { .. })) {
-            return Err(failed(error));
-        }
-        // Wait for this one alone, let go of it, and try all again.
-        let patience = Patience::Until(None);
-        let ticket = one.tensor.ticket(one.access, stream, patience);
-        drop(ticket.map_err(failed)?);
+    }
+}
+
+impl<'e, E: Launch<T> + ?Sized, T: Target> Future for Launching<'e, '_, E, T> {
+    type Output = Result<Submission<'e, E, T>, LaunchError>;
+
+    /// # Panics
+    /// Polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(!self.done, "polled after it was ready");
+        let polled = self.attempt(context.waker());
+        self.done = polled.is_ready();
+        polled
+    }
+}
+
+impl<E: Launch<T> + ?Sized, T: Target> fmt::Debug for Launching<'_, '_, E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launching")
+            .field("uses", &self.uses)
+            .field("waits", &self.waits.as_ref().map(|(operand, _)| operand))
+            .finish_non_exhaustive()
     }
 }
 
@@ -232,7 +374,7 @@ fn tickets<T: Target, E: Launch<T> + ?Sized>(
 ///     submission.wait().unwrap();
 /// }
 /// ```
-#[must_use = "dropping a submission detaches it; call `wait` to learn how it ended"]
+#[must_use = "dropping a submission detaches it; call `wait` or await it to learn how it ended"]
 pub struct Submission<'e, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
     engine: &'e E,
     sequence: Sequence,
@@ -268,24 +410,54 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
     /// # Errors
     /// How it failed.
     pub fn wait(mut self) -> Result<(), WaitError> {
+        self.sleep(None)
+    }
+
+    /// Blocks until it has ended, so long and no longer, by the clock of the operands' target. After
+    /// [`WaitError::TimedOut`] nothing has changed: wait again, [`abort`](Self::abort) it, or let it go.
+    ///
+    /// # Errors
+    /// How it failed, or that it has not ended, or that there is no clock to tell.
+    pub fn wait_within(&mut self, limit: Duration) -> Result<(), WaitError> {
+        self.wait_limited(Limit::In(limit))
+    }
+
+    /// [`wait_within`](Self::wait_within), until `moment` on that clock.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_until(&mut self, moment: Duration) -> Result<(), WaitError> {
+        self.wait_limited(Limit::At(moment))
+    }
+
+    fn wait_limited(&mut self, limit: Limit) -> Result<(), WaitError> {
+        let moment = self.clock.as_ref().and_then(|clock| limit.moment(clock));
+        self.sleep(Some(moment.ok_or(WaitError::NoClock)?))
+    }
+
+    fn sleep(&mut self, deadline: Option<Duration>) -> Result<(), WaitError> {
+        let engine = self.engine;
+        let mut given_up = None;
         loop {
             // Sampled before the poll: a completion in between moves it on.
-            let seen = self.engine.completed().epoch();
+            let seen = engine.completed().epoch();
             if let Poll::Ready(outcome) = self.poll(None) {
                 return outcome;
             }
-            let wake = match &self.clock {
-                Some(clock) => self.sleep(seen, clock),
-                None => self.sleep(seen, &wharf_sync::NoClock),
-            };
-            if wake == Wake::Never {
-                return Err(WaitError::WouldDeadlock);
+            // Asked once more, for a completion that came just then.
+            if let Some(error) = given_up {
+                return Err(error);
             }
+            let wake = match &self.clock {
+                Some(clock) => engine.completed().wait(seen, clock, deadline),
+                None => engine.completed().wait(seen, &NoClock, deadline),
+            };
+            given_up = match wake {
+                Wake::Notified => None,
+                Wake::TimedOut => Some(WaitError::TimedOut),
+                Wake::Never => Some(WaitError::WouldDeadlock),
+            };
         }
-    }
-
-    fn sleep<C: Clock>(&self, seen: wharf_sync::Epoch, clock: &C) -> Wake {
-        self.engine.completed().wait(seen, clock, None::<Duration>)
     }
 
     /// The number alone, and no more borrow of the engine. The slot stays taken until the number is polled or detached:
@@ -300,6 +472,19 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
         self.engine.abort(self.sequence);
     }
 }
+
+/// How it ended. Dropping it, at any poll, detaches: the engine finishes the work, and its tensors come free all the same.
+/// To keep it through a `select`, await `&mut submission`.
+impl<E: Launch<T> + ?Sized, T: Target> Future for Submission<'_, E, T> {
+    type Output = Result<(), WaitError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Submission::poll(self.get_mut(), Some(context.waker()))
+    }
+}
+
+/// Nothing in it is pinned.
+impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> Unpin for Submission<'_, E, T> {}
 
 impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> Drop for Submission<'_, E, T> {
     fn drop(&mut self) {
@@ -325,8 +510,13 @@ impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> fmt::Debug for Submissio
 pub enum WaitError {
     /// It failed.
     Fault(Fault),
-    /// Under this policy nobody else exists who could finish it. It was detached.
+    /// Under this policy nobody else exists who could finish it. [`Submission::wait`] has detached it.
     WouldDeadlock,
+    /// The deadline passed first.
+    TimedOut,
+    /// A deadline was set, and there is no clock that tells the time: that of the operands' target does not, or there are no
+    /// operands. The submission is as it was.
+    NoClock,
     /// How it ended was told already: to an earlier poll, or to somebody who asked the engine for this number.
     Taken,
 }
@@ -336,6 +526,8 @@ impl fmt::Display for WaitError {
         match self {
             Self::Fault(fault) => fault.fmt(f),
             Self::WouldDeadlock => f.write_str("nobody is left to finish the submission"),
+            Self::TimedOut => f.write_str("the submission did not end in time"),
+            Self::NoClock => f.write_str("no clock tells the time, so no deadline can be kept"),
             Self::Taken => f.write_str("how the submission ended was told already"),
         }
     }

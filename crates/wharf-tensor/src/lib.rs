@@ -5,6 +5,20 @@
 //! state word in which host and device exclude each other. A device that is still writing makes [`Tensor::read`]
 //! wait and [`Tensor::try_read`] answer [`TensorError::WouldBlock`]; nothing has to be remembered by the caller.
 //!
+//! # Waiting
+//! All forms wait for the same marks in the same word, so they queue fairly with each other:
+//!
+//! | | a tensor | an engine | a submission |
+//! |---|---|---|---|
+//! | blocks | [`tensor.read(…)`](Tensor::read) | [`engine.launch(…)`](Launch::launch) | [`wait()`](Submission::wait) |
+//! | does not wait | [`tensor.try_read(…)`](Tensor::try_read) | [`try_launch(…)`](Launch::try_launch) | [`poll(None)`](Submission::poll) |
+//! | until a deadline | [`tensor.within(limit).read(…)`](Tensor::within) | [`launch_within(limit, …)`](Launch::launch_within) | [`wait_within(limit)`](Submission::wait_within) |
+//! | in a task | [`tensor.when_ready().read(…).await`](Tensor::when_ready) | [`launch_when_ready(…).await`](Launch::launch_when_ready) | [`submission.await`](Submission) |
+//!
+//! What can never come is an error in each of them: a guard ([`Guarded`](TensorError::Guarded)), and, for those that block, a
+//! wait for oneself ([`WouldDeadlock`](TensorError::WouldDeadlock)). An engine is drained by
+//! [`EngineExt::drain`](wharf_engine::EngineExt::drain) and [`drained`](wharf_engine::EngineExt::drained).
+//!
 //! Work in flight owns its memory: an engine holds a [`Ticket`] for each operand, so tensors and submissions may be dropped
 //! at any time.
 //!
@@ -46,15 +60,18 @@ mod holders;
 mod io;
 mod launch;
 mod lifecycle;
+mod ready;
 mod storage;
 mod target;
 mod tensor;
 mod ticket;
 mod trace;
+mod within;
 
 pub use error::{LaunchError, StorageId, TensorError};
 pub use guard::{ReadGuard, WriteGuard};
-pub use launch::{Launch, Submission, Tickets, Use, WaitError};
+pub use launch::{Launch, Launching, Submission, Tickets, Use, WaitError};
+pub use ready::WhenReady;
 #[cfg(feature = "std")]
 pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
@@ -62,3 +79,4 @@ pub use tensor::Tensor;
 pub use ticket::Ticket;
 pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
 pub use wharf_engine::Access;
+pub use within::Within;

@@ -15,6 +15,7 @@
 
 use core::alloc::Layout;
 use core::fmt;
+use core::future::poll_fn;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -24,7 +25,7 @@ use wharf_source::Block;
 use wharf_sync::SyncPolicy;
 
 use crate::error::StorageId;
-use crate::fence::{Claim, End, Fence, Refusal};
+use crate::fence::{Claim, End, Fence, Refusal, Turn};
 use crate::holders::Holders;
 use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
 use crate::{Target, TensorError};
@@ -233,22 +234,35 @@ impl<T: Target> StorageRef<T> {
     pub(crate) fn begin(&self, claim: Claim, patience: Patience) -> Result<(), TensorError> {
         let storage = self.get();
         let granted = match (storage.fence.try_begin(claim), patience) {
-            (Err(Refusal::Held), Patience::Until(deadline)) => {
-                let blocked = Span::start(
-                    &storage.trace,
-                    TraceKind::Blocked,
-                    self.id().get(),
-                    storage.len,
-                );
-                let granted = storage.fence.begin(claim, &storage.clock, deadline);
-                // A sink that panics at the stop does not leave the access behind.
-                let ended = granted.map(|()| Ended(&storage.fence, claim));
-                drop(blocked);
-                ended.map(core::mem::forget)
-            }
+            (Err(Refusal::Held), Patience::Until(deadline)) => self.wait(claim, deadline),
             (granted, _) => granted,
         };
         granted.map_err(|refusal| self.refused(refusal))
+    }
+
+    #[cold]
+    fn wait(&self, claim: Claim, deadline: Option<Duration>) -> Result<(), Refusal> {
+        let storage = self.get();
+        let blocks = || {
+            let (kind, id) = (TraceKind::Blocked, self.id().get());
+            Span::start(&storage.trace, kind, id, storage.len)
+        };
+        let (granted, blocked) = self.turn(claim).wait(&storage.clock, deadline, blocks);
+        // A sink that panics at the stop does not leave the access behind.
+        let ended = granted.map(|()| Ended(&storage.fence, claim));
+        drop(blocked);
+        ended.map(core::mem::forget)
+    }
+
+    /// Begins `claim`, in a task.
+    pub(crate) async fn begin_when_ready(&self, claim: Claim) -> Result<(), TensorError> {
+        let mut turn = self.turn(claim);
+        let granted = poll_fn(|context| turn.poll(context.waker())).await;
+        granted.map_err(|refusal| self.refused(refusal))
+    }
+
+    pub(crate) fn turn(&self, claim: Claim) -> Turn<'_, T::Policy> {
+        Turn::new(&self.get().fence, claim)
     }
 
     #[cold]
@@ -306,7 +320,10 @@ impl<T: Target> StorageRef<T> {
     /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
     pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
         let storage = self.get();
-        let sole = storage.holders.get() == 1 && storage.fence.is_idle();
+        // In this order. Only a holder begins an access, so after the first test nobody does. After the second one nobody is left
+        // who could become a holder to end one in (see `end_waited`). The third finds those who became one before.
+        let sole =
+            storage.holders.get() == 1 && storage.fence.is_idle() && storage.holders.get() == 1;
         if !sole || !matches!(storage.bytes, Bytes::Whole(_)) {
             return Err(self);
         }

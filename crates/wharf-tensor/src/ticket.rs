@@ -49,6 +49,31 @@ impl<T: Target> Ticket<T> {
         patience: Patience,
     ) -> Result<Self, TensorError> {
         storage.begin(Self::claim(stream, access), patience)?;
+        // SAFETY: just now.
+        Ok(unsafe { Self::granted(storage, stream, access, range) })
+    }
+
+    /// [`begin`](Self::begin), in a task.
+    pub(crate) async fn begin_when_ready(
+        storage: &StorageRef<T>,
+        stream: StreamId,
+        access: Access,
+        range: (usize, usize),
+    ) -> Result<Self, TensorError> {
+        let claim = Self::claim(stream, access);
+        storage.begin_when_ready(claim).await?;
+        // SAFETY: in this poll.
+        Ok(unsafe { Self::granted(storage, stream, access, range) })
+    }
+
+    /// # Safety
+    /// The fence of `storage` has granted [`claim`](Self::claim), and this ticket is to end it. `range` lies in the storage.
+    pub(crate) unsafe fn granted(
+        storage: &StorageRef<T>,
+        stream: StreamId,
+        access: Access,
+        range: (usize, usize),
+    ) -> Self {
         let ticket = Self {
             block: storage.block(),
             stream,
@@ -61,7 +86,7 @@ impl<T: Target> Ticket<T> {
                 unsafe { backend.before_io(header, offset, len, direction) };
             }
         });
-        Ok(ticket)
+        ticket
     }
 
     /// What the device may do.
@@ -82,7 +107,7 @@ impl<T: Target> Ticket<T> {
         StorageId(self.block.addr().get())
     }
 
-    const fn claim(stream: StreamId, access: Access) -> Claim {
+    pub(crate) const fn claim(stream: StreamId, access: Access) -> Claim {
         match access {
             Access::Read => Claim::DeviceRead(stream),
             Access::Write => Claim::DeviceWrite(stream),

@@ -222,6 +222,9 @@ unsafe impl Engine for Dma {
     fn abort(&self, sequence: Sequence) {
         self.queue.abort(sequence);
     }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
+    }
     fn completed(&self) -> &<Unsync as SyncPolicy>::Event {
         self.queue.completed()
     }

@@ -139,6 +139,33 @@ pub(super) fn detached<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Out
     scene.close()
 }
 
+pub(super) fn outstanding<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
+    let scene = Scene::new(rig)?;
+    ensure(rig.engine.outstanding().is_none(), "nothing is, at first")?;
+    let asked = scene.submit(Command::Fill(1), &[Use::Write(Part::A)])?;
+    let range = rig.engine.outstanding();
+    let idle = || rig.engine.outstanding().is_none().then_some(());
+    let ended = rig.wait_for(idle);
+    let landed = scene.ledger.landed();
+    // Also where nobody will ask, and before anybody has asked for the first.
+    let detached = scene.submit(Command::Fill(2), &[Use::Write(Part::A)]);
+    if let Ok(detached) = detached {
+        rig.engine.detach(detached);
+    }
+    let ended = ended.and_then(|()| rig.wait_for(idle));
+    let both = scene.ledger.landed();
+    scene.succeed(asked)?;
+    ended?;
+    detached?;
+    ensure(
+        range.is_none_or(|range| range == (asked..=asked)),
+        "it is the one that was submitted",
+    )?;
+    equal("landed, once none is outstanding", landed, 1)?;
+    equal("landed, with the detached one", both, 2)?;
+    scene.close()
+}
+
 pub(super) fn abort_late<P: SyncPolicy, Q: SyncPolicy>(rig: &Rig<'_, P, Q>) -> Outcome {
     let scene = Scene::new(rig)?;
     let sequence = scene.submit(Command::Fill(4), &[Use::Write(Part::A)])?;

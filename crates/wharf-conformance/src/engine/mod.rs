@@ -183,7 +183,7 @@ where
     (tally, rig.stuck.get())
 }
 
-fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 18] {
+fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 19] {
     [
         Check {
             name: "its stream has a number",
@@ -247,6 +247,10 @@ fn checks<'r, P: SyncPolicy, Q: SyncPolicy>() -> [Check<Rig<'r, P, Q>>; 18] {
         Check {
             name: "a detached submission frees its slot",
             run: completion::detached,
+        },
+        Check {
+            name: "what has not landed is outstanding",
+            run: completion::outstanding,
         },
         Check {
             name: "what has landed is not aborted",

@@ -40,6 +40,7 @@ enum Wrong {
     SwapsOperands,
     SkipsEmpty,
     AbortsLanded,
+    ForgetsOutstanding,
     Never,
     ForgetsDetached,
     KeepsUnwound,
@@ -233,6 +234,14 @@ unsafe impl Engine for Faulty {
         self.queue.abort(sequence);
     }
 
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        if self.wrong == Wrong::ForgetsOutstanding {
+            return None;
+        }
+        self.drive();
+        self.queue.outstanding()
+    }
+
     fn completed(&self) -> &<Unsync as SyncPolicy>::Event {
         match self.wrong {
             Wrong::Silent => &self.silent,
@@ -320,6 +329,10 @@ fn every_broken_law_of_an_engine_is_found() {
         ),
         (Wrong::SkipsEmpty, "an operand may have no bytes"),
         (Wrong::AbortsLanded, "what has landed is not aborted"),
+        (
+            Wrong::ForgetsOutstanding,
+            "what has not landed is outstanding",
+        ),
         (Wrong::Never, "a fill fills"),
     ];
     for (wrong, law) in laws {
@@ -375,6 +388,9 @@ unsafe impl Engine for Apart {
         if !self.never_aborts {
             self.queue.abort(sequence);
         }
+    }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
     }
     fn completed(&self) -> &<Blocking as SyncPolicy>::Event {
         self.queue.completed()

@@ -99,6 +99,9 @@ unsafe impl<P: SyncPolicy, C: Cargo> Engine for Stepped<P, C> {
         }
         self.queue.abort(sequence);
     }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
+    }
     fn completed(&self) -> &P::Event {
         self.queue.completed()
     }

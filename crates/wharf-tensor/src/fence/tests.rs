@@ -6,9 +6,24 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 use wharf_engine::Stream;
-use wharf_sync::{Critical, NoClock, Unsync};
+use wharf_sync::{Clock, Critical, NoClock, Unsync};
 
 use super::*;
+
+mod keeping;
+mod turns;
+
+impl<P: SyncPolicy> Fence<P> {
+    /// Grants `claim`, waiting for what ends by itself.
+    fn begin<C: Clock + ?Sized>(
+        &self,
+        claim: Claim,
+        clock: &C,
+        deadline: Option<Duration>,
+    ) -> Result<(), Refusal> {
+        Turn::new(self, claim).wait(clock, deadline, || ()).0
+    }
+}
 
 /// Two streams, a and b.
 struct Streams(Stream, Stream);
@@ -98,14 +113,16 @@ fn the_fields_lie_apart_and_leave_the_flags_alone() {
         DEVICE_READERS,
         DEVICE_WRITERS,
         STREAM,
+        PENDING,
     ];
     let maxima = fields.map(Field::max);
-    assert_eq!(maxima, [31, 15, 1, 1, 63, 63, 63]);
-    let all = fields.iter().fold(WAITERS | PENDING, |seen, field| {
+    assert_eq!(maxima, [31, 15, 1, 1, 63, 63, 63, 3]);
+    let all = fields.iter().fold(WAITERS, |seen, field| {
         assert_eq!(seen & field.mask(), 0);
         seen | field.mask()
     });
-    assert_eq!(all, 0x7FFF_FFFF);
+    assert_eq!(all, 0xFFFF_FFFF);
+    assert_eq!(DESERTED, 0x600, "the host and the guard that write");
     for field in fields {
         assert_eq!(field.more(field.mask()), Err(Refusal::Full(field.max())));
     }
@@ -250,7 +267,7 @@ fn a_pending_writer_holds_newcomers_back_and_is_next() {
             woken.get(),
             "to be granted wakes nobody"
         );
-        assert_eq!(fence.word.load() & (PENDING | WAITERS), 0);
+        assert_eq!(fence.word.load() & (PENDING.mask() | WAITERS), 0);
         fence.end(writer);
         assert_eq!(fence.word.load(), 0);
     }
@@ -311,20 +328,23 @@ fn a_clock_that_panics_leaves_no_writer_pending() {
 }
 
 #[test]
-fn the_second_writer_keeps_its_place_when_the_first_gives_up() {
+fn the_second_writer_keeps_its_mark_when_the_first_gives_up() {
     let streams = Streams::claim();
     let read = Claim::DeviceRead(streams.a());
     let fence = Fence::<Critical>::new();
     fence.try_begin(read).unwrap();
     let clock = Script::new(|step| match step {
         1 => {
-            let impatient = Script::new(|_| ());
+            let impatient = Script::new(|_| {
+                assert_eq!(PENDING.get(fence.word.load()), 2);
+            });
             let deadline = Some(Duration::from_secs(1));
             let outcome = fence.begin(Claim::GuardWrite, &impatient, deadline);
             assert_eq!(outcome, Err(Refusal::TimedOut));
-            assert_eq!(fence.word.load() & PENDING, 0);
+            // Without a step in between in which readers could come.
+            assert_eq!(PENDING.get(fence.word.load()), 1);
+            assert_eq!(fence.try_begin(Claim::HostRead), Err(Refusal::Held));
         }
-        // Woken by the one that left, it has announced itself again.
         2 => {
             assert_eq!(fence.try_begin(Claim::HostRead), Err(Refusal::Held));
             fence.end(read);
@@ -332,6 +352,8 @@ fn the_second_writer_keeps_its_place_when_the_first_gives_up() {
         late => no_more(late),
     });
     assert_eq!(fence.begin(Claim::HostWrite, &clock, None), Ok(()));
+    fence.end(Claim::HostWrite);
+    assert_eq!(fence.word.load(), 0);
 }
 
 #[test]
@@ -370,7 +392,7 @@ fn an_end_wakes_those_who_wait_and_nobody_otherwise() {
     fence.try_begin(write).unwrap();
     let hurried = fence.begin(Claim::HostRead, &NoClock, Some(Duration::ZERO));
     assert_eq!(hurried, Err(Refusal::TimedOut));
-    assert_eq!(fence.word.load() & (WAITERS | PENDING), WAITERS);
+    assert_eq!(fence.word.load() & (WAITERS | PENDING.mask()), WAITERS);
     fence.end(write);
     assert_eq!(fence.word.load(), 0);
     let woken = fence.event.epoch();

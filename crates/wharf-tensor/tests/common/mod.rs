@@ -2,6 +2,9 @@
 //! reach, an engine that works when it is told to, and a sink that remembers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod hands;
+pub(crate) mod tasks;
+
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -333,6 +336,9 @@ unsafe impl<T: Target, const SLOTS: usize> Engine for Stepped<T, SLOTS> {
     }
     fn abort(&self, sequence: Sequence) {
         self.queue.abort(sequence);
+    }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
     }
     fn completed(&self) -> &<T::Policy as SyncPolicy>::Event {
         self.queue.completed()
