@@ -268,7 +268,7 @@ impl Channel {
         Ledger {
             channel: self.id,
             name: self.name,
-            census: state.books.total(),
+            census: self.told(state.books.total()),
             usage: state.books,
             segments: state.live.len(),
             segments_peak: state.segments_peak,
@@ -279,6 +279,14 @@ impl Channel {
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             bytes_filled: self.bytes_filled.load(Ordering::Relaxed),
             events_dropped: state.events.dropped(),
+        }
+    }
+
+    /// Refusals that somebody was told of: who waits asks again, and is refused in between.
+    fn told(&self, census: Census) -> Census {
+        Census {
+            refused: census.refused.wrapping_sub(self.waiters.untold()),
+            ..census
         }
     }
 
@@ -568,12 +576,7 @@ unsafe impl MemBackend for Channel {
 
     /// In bytes: what is really taken, in whole granules.
     fn census(&self) -> Census {
-        let total = self.state().books.total();
-        Census {
-            // Whoever still waits was not told.
-            refused: total.refused.wrapping_sub(self.waiters.untold()),
-            ..total
-        }
+        self.told(self.state().books.total())
     }
 
     fn name(&self) -> &'static str {
