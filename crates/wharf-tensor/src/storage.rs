@@ -94,7 +94,8 @@ pub(crate) struct StorageRef<T: Target> {
 
 // SAFETY: another thread may count, fence, wait and trace, use the segment under a claim, and free: so everything in
 // the block that a shared reference reaches must be usable from there, shared and owned. The source is reached by
-// whoever frees alone, so it is sent and never shared.
+// whoever frees, and by whoever has split the storage, until his second part is gone: each of them alone, so it is
+// sent and never shared.
 unsafe impl<T: Target> Send for StorageRef<T>
 where
     T::Memory: Send + Sync,
@@ -305,9 +306,7 @@ impl<T: Target> StorageRef<T> {
 
     /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
     pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
-        let storage = self.get();
-        let sole = storage.holders.get() == 1 && storage.fence.is_idle();
-        if !sole || !matches!(storage.bytes, Bytes::Whole(_)) {
+        if !self.is_sole() || !matches!(self.get().bytes, Bytes::Whole(_)) {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
@@ -318,6 +317,16 @@ impl<T: Target> StorageRef<T> {
             // Tested above, and nobody changes what a storage is a storage of.
             Bytes::Part(_) | Bytes::Placeholder => unreachable!(),
         }
+    }
+
+    /// Whether nobody else keeps the block, so that nobody can begin anything either.
+    fn is_sole(&self) -> bool {
+        let storage = self.get();
+        let alone = || storage.holders.get() == 1;
+        // In this order. Alone, there is no other tensor to begin an access. Then idle, so every device access has ended.
+        // But who ended one that was waited for became a holder before he did (`end_waited`), and may be at the wake
+        // still: so alone once more.
+        alone() && storage.fence.is_idle() && alone()
     }
 
     /// For a device access that the fence has granted, which keeps the block from now on.
