@@ -41,13 +41,40 @@ pub(crate) enum Bytes<T: Target> {
 
 /// One of the parts that a storage was split into.
 pub(crate) struct Part<T: Target> {
-    whole: StorageRef<T>,
+    /// Taken when the part is dropped, and by [`into_whole`](Self::into_whole), which is instead of that.
+    whole: ManuallyDrop<StorageRef<T>>,
     start: usize,
+}
+
+impl<T: Target> Part<T> {
+    const fn new(whole: StorageRef<T>, start: usize) -> Self {
+        Self {
+            whole: ManuallyDrop::new(whole),
+            start,
+        }
+    }
+
+    /// Gives the part back to the whole.
+    fn into_whole(self) -> StorageRef<T> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, nor dropped.
+        unsafe { this.rejoin() }
+    }
+
+    /// # Safety
+    /// The part is not used any more, nor dropped.
+    unsafe fn rejoin(&mut self) -> StorageRef<T> {
+        // SAFETY: the caller's promise, so it is taken once.
+        let whole = unsafe { ManuallyDrop::take(&mut self.whole) };
+        whole.get().fence.rejoin();
+        whole
+    }
 }
 
 impl<T: Target> Drop for Part<T> {
     fn drop(&mut self) {
-        self.whole.get().fence.rejoin();
+        // SAFETY: what is dropped is not used any more.
+        drop(unsafe { self.rejoin() });
     }
 }
 
@@ -277,10 +304,7 @@ impl<T: Target> StorageRef<T> {
             .split()
             .map_err(|refusal| self.refused(refusal))?;
         // From here on each part takes itself back when it is dropped.
-        let part = |start| Part {
-            whole: self.clone(),
-            start,
-        };
+        let part = |start| Part::new(self.clone(), start);
         let (first, second) = (part(start), part(start + at));
         let storage = |part: Part<T>, len| {
             let parts = (this.clock.clone(), this.trace.clone());
@@ -319,6 +343,13 @@ impl<T: Target> StorageRef<T> {
         }
     }
 
+    /// Is no holder any more: not to be used afterwards, nor dropped. Whether nobody keeps the block now.
+    #[inline]
+    fn leave(&self) -> bool {
+        let storage = self.get();
+        storage.holders.leave() && storage.fence.desert() == End::Last
+    }
+
     /// Whether nobody else keeps the block, so that nobody can begin anything either.
     fn is_sole(&self) -> bool {
         let storage = self.get();
@@ -355,7 +386,7 @@ pub(crate) unsafe fn end_device<T: Target>(block: NonNull<Storage<T>>, claim: Cl
     match storage.fence.end_unless_waited(claim) {
         End::Kept => {}
         // SAFETY: nobody keeps it any more, and this is whom the fence told.
-        End::Last => drop(unsafe { free(block) }),
+        End::Last => unsafe { release(block) },
         // SAFETY: nothing has ended, so the caller's promise still holds.
         End::Waited => unsafe { end_waited(block, claim) },
     }
@@ -376,7 +407,31 @@ unsafe fn end_waited<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
         keeper.get().fence.end(claim);
     } else if storage.fence.end_unseen(claim) == End::Last {
         // SAFETY: as in `end_device`.
-        drop(unsafe { free(block) });
+        unsafe { release(block) };
+    }
+}
+
+/// Frees a block, and those of which it was the last part: one after the other, because parts of parts may go deeper than a
+/// stack does.
+///
+/// # Safety
+/// As for [`free`].
+unsafe fn release<T: Target>(mut block: NonNull<Storage<T>>) {
+    loop {
+        // SAFETY: the caller's promise; from the second time on, the whole's last holder left just now.
+        let (bytes, room) = unsafe { free(block) };
+        let part = match bytes {
+            Bytes::Part(part) => part,
+            // Before the room.
+            bytes => return drop(bytes),
+        };
+        let whole = part.into_whole();
+        drop(room);
+        let whole = ManuallyDrop::new(whole);
+        if !whole.leave() {
+            return;
+        }
+        block = whole.block;
     }
 }
 
@@ -418,10 +473,9 @@ impl<T: Target> Clone for StorageRef<T> {
 impl<T: Target> Drop for StorageRef<T> {
     #[inline]
     fn drop(&mut self) {
-        let storage = self.get();
-        if storage.holders.leave() && storage.fence.desert() == End::Last {
+        if self.leave() {
             // SAFETY: nobody keeps it any more, and this is whom the fence told.
-            drop(unsafe { free(self.block) });
+            unsafe { release(self.block) };
         }
     }
 }
