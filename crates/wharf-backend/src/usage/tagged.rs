@@ -133,7 +133,7 @@ where
 }
 
 // SAFETY: every header comes from the backend behind the reference and goes back to it, and that one does not move with
-// this one.
+// this one. The alignment is that of every hint that goes in, which is met (the law of `Accounted`).
 unsafe impl<R> MemBackend for Tagged<R>
 where
     R: BackendRef,
