@@ -87,7 +87,8 @@ fn the_books_are_worked_out() {
 fn a_channel_is_device_memory_and_says_so() {
     let device = open::<4>();
     let channel = device.channel();
-    assert_eq!(channel.caps(), Caps::OWNS_BYTES | Caps::VENDS_INITIALISED);
+    let caps = Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED;
+    assert_eq!(channel.caps(), caps);
     assert_eq!(
         (channel.space(), channel.alignment()),
         (MemSpace::Device, 64)
