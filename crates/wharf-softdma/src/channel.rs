@@ -492,7 +492,8 @@ fn moved(
 
 // SAFETY:
 // * headers and ranges: invariants 1 and 2; the count starts at one and the length is what was asked;
-// * every place is a device address, a multiple of the granule, because the base is;
+// * every place is a device address, a multiple of the granule, because the base is; no two live channels of the program have
+//   one in common (`addresses`), so whichever device takes it finds this segment;
 // * the lists are behind a mutex, transfers and counters need none, so all of it holds between threads;
 // * the arena's bytes are initialised from the start;
 // * `may_own` looks its argument up in the set of live headers and does not follow it;
@@ -559,7 +560,7 @@ unsafe impl MemBackend for Channel {
     }
 
     fn caps(&self) -> Caps {
-        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED
+        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED
     }
 
     fn space(&self) -> MemSpace {
@@ -626,7 +627,7 @@ unsafe impl MemBackend for Channel {
     }
 }
 
-// SAFETY: headers and ranges as above.
+// SAFETY: headers and ranges as above; ranges are taken where the hint wants them.
 unsafe impl Accounted for Channel {
     fn channel(&self) -> ChannelId {
         self.id

@@ -72,6 +72,9 @@ pub(crate) fn copy_across<T: Target>(
     to_offset: usize,
     len: usize,
 ) -> Result<(), TensorError> {
+    if from.is_placeholder() || to.is_placeholder() {
+        return Ok(());
+    }
     if let Ok(bytes) = from.host((from_offset, len)) {
         return Ok(to.write(to_offset, bytes)?);
     }
@@ -97,6 +100,9 @@ pub(crate) fn copy_within<T: Target>(
     to: usize,
     len: usize,
 ) -> Result<(), TensorError> {
+    if hold.is_placeholder() {
+        return Ok(());
+    }
     // From the first byte of either to the last of either. In bounds: both windows lie in the storage.
     let (first, last) = (from.min(to), from.max(to) + len);
     if let Ok(bytes) = hold.host_mut((first, last - first)) {

@@ -96,6 +96,11 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
         self.storage.id()
     }
 
+    /// Whether there are no bytes behind the storage.
+    pub(crate) fn is_placeholder(&self) -> bool {
+        self.storage.place().is_none()
+    }
+
     /// Copies bytes at `offset` of the storage into `bytes`. A placeholder leaves them as they are.
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {

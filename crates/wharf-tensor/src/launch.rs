@@ -1,6 +1,7 @@
 //! Running commands on tensors.
 //!
-//! Invariant: a descriptor is submitted only together with a ticket for each of its operands.
+//! Invariant: a descriptor is submitted only together with a ticket for each of its operands, of which those in device space are
+//! of backends whose addresses are the engines'.
 #![allow(
     unsafe_code,
     reason = "submits descriptors, whose operands it holds tickets for"
@@ -15,7 +16,7 @@ use core::time::Duration;
 use heapless::Vec;
 use wharf_engine::{
     Access, Cargo, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand,
-    Sequence, StreamId,
+    Sequence, StreamId, SubmitError,
 };
 use wharf_sync::{Event, NoClock, Wake};
 
@@ -225,6 +226,9 @@ impl<T: Target> Prepared<T> {
                 operand: index,
                 error,
             })?;
+            if !one.tensor.is_for_engines() {
+                return Err(SubmitError::Unreachable { operand: index }.into());
+            }
             let operand = Operand {
                 place,
                 len: one.tensor.len(),
@@ -249,7 +253,8 @@ impl<T: Target> Prepared<T> {
         tickets: Tickets<T>,
     ) -> Result<Submission<'_, E, T>, LaunchError> {
         // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
-        // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
+        // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land. Where it is on a
+        // device, its address is the engine's name for it, and for nothing else.
         let sequence =
             unsafe { engine.submit(self.descriptor, tickets) }.map_err(|refused| refused.error)?;
         Ok(Submission {

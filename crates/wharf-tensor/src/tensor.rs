@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ops::{Bound, RangeBounds};
 
-use wharf_backend::{BackendRef, Erases, MemSpace, Place, Returned, SegmentMut};
+use wharf_backend::{BackendRef, Caps, Erases, MemBackend, MemSpace, Place, Returned, SegmentMut};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
@@ -192,6 +192,15 @@ impl<T: Target> Tensor<T> {
     pub(crate) fn placed(&self) -> Result<Place, TensorError> {
         let storage = self.storage()?.id();
         self.place().ok_or(TensorError::Placeholder { storage })
+    }
+
+    /// Whether an engine may be given the place: it is the host's, or the backend says that engines find this memory there.
+    pub(crate) fn is_for_engines(&self) -> bool {
+        let segment = self.storage.as_ref().and_then(|it| it.get().segment());
+        segment.is_some_and(|(segment, _)| {
+            matches!(segment.place(), Place::Host(_))
+                || segment.backend().caps().contains(Caps::ENGINE_ADDRESSED)
+        })
     }
 
     pub(crate) fn storage(&self) -> Result<&StorageRef<T>, TensorError> {
