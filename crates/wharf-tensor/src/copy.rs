@@ -1,5 +1,7 @@
 //! Copying between tensors, wherever they are.
 
+use wharf_backend::TransferError;
+
 use crate::hold::Hold;
 use crate::io::FOREVER;
 use crate::storage::Patience;
@@ -13,12 +15,16 @@ impl<T: Target> Tensor<T> {
     /// Copies all of `source` into all of this tensor, wherever the two are: host or device, in one storage (also overlapping) or
     /// two. Slice both to copy a part.
     ///
-    /// Between host and device the bytes move in one transfer; between two storages of devices they go through 256
-    /// bytes of the stack. Blocks while a device writes the source, or reads or writes this one.
+    /// Between host and device the bytes move in one transfer. Where both are on devices they go through 256 bytes of the stack:
+    /// every device can, whatever it reaches. [`copy_through`](Self::copy_through) is the way for much of them; and an engine that
+    /// reaches both does it by itself: [launch](crate::Launch::launch) [`Command::Copy`](wharf_engine::Command::Copy).
+    ///
+    /// Blocks while a device writes the source, or reads or writes this one. A placeholder, on either side, leaves everything as
+    /// it is.
     ///
     /// # Errors
-    /// The lengths differ, the fence cannot grant the access (nothing was written then), or a device was closed
-    /// (a part may have been written, if both are on devices).
+    /// The lengths differ, the fence cannot grant the access, or a device was closed. Nothing was written then, but for
+    /// [`TensorError::Partial`], which says how much.
     pub fn copy_from(&self, source: &Self) -> Result<(), TensorError> {
         self.copy_with(source, FOREVER)
     }
@@ -64,7 +70,7 @@ impl<T: Target> Tensor<T> {
     }
 }
 
-/// Copies between two storages.
+/// Copies between two storages. What is copied from or to a placeholder leaves everything as it is.
 pub(crate) fn copy_across<T: Target>(
     from: &Hold<'_, T, false>,
     from_offset: usize,
@@ -81,16 +87,12 @@ pub(crate) fn copy_across<T: Target>(
     if let Ok(bytes) = to.host_mut((to_offset, len)) {
         return Ok(from.read(from_offset, bytes)?);
     }
-    let mut bounce = [0; BOUNCE];
-    let mut done = 0;
-    while done < len {
-        let chunk = BOUNCE.min(len - done);
-        let bytes = &mut bounce[..chunk];
+    in_pieces(len, BOUNCE, |done, piece| {
+        let mut bounce = [0; BOUNCE];
+        let bytes = &mut bounce[..piece];
         from.read(from_offset + done, bytes)?;
-        to.write(to_offset + done, bytes)?;
-        done += chunk;
-    }
-    Ok(())
+        to.write(to_offset + done, bytes)
+    })
 }
 
 /// Copies inside one storage, as `memmove` does.
@@ -109,16 +111,30 @@ pub(crate) fn copy_within<T: Target>(
         bytes.copy_within(from - first..from - first + len, to - first);
         return Ok(());
     }
-    let mut bounce = [0; BOUNCE];
+    in_pieces(len, BOUNCE, |done, piece| {
+        // Towards higher addresses from the end, so that nothing is overwritten before it was read.
+        let at = if to > from { len - done - piece } else { done };
+        let mut bounce = [0; BOUNCE];
+        let bytes = &mut bounce[..piece];
+        hold.read(from + at, bytes)?;
+        hold.write(to + at, bytes)
+    })
+}
+
+/// Runs `step` with what is done and the next piece, of at most `most` bytes, until `len` are done.
+fn in_pieces(
+    len: usize,
+    most: usize,
+    mut step: impl FnMut(usize, usize) -> Result<(), TransferError>,
+) -> Result<(), TensorError> {
     let mut done = 0;
     while done < len {
-        let chunk = BOUNCE.min(len - done);
-        // Towards higher addresses from the end, so that nothing is overwritten before it was read.
-        let at = if to > from { len - done - chunk } else { done };
-        let bytes = &mut bounce[..chunk];
-        hold.read(from + at, bytes)?;
-        hold.write(to + at, bytes)?;
-        done += chunk;
+        let piece = most.min(len - done);
+        step(done, piece).map_err(|error| match done {
+            0 => TensorError::Transfer(error),
+            _ => TensorError::Partial { done, len, error },
+        })?;
+        done += piece;
     }
     Ok(())
 }

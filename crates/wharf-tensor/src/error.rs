@@ -122,6 +122,30 @@ pub enum TensorError {
     Alloc(AllocError),
     /// The backend moved no bytes.
     Transfer(TransferError),
+    /// The backend gave out in the middle of a copy between two devices, or inside of one.
+    Partial {
+        /// Bytes that have arrived: the first of the destination; or the last, where it overlaps the source and
+        /// lies behind it.
+        done: usize,
+        /// Bytes of the copy.
+        len: usize,
+        /// Why no more did.
+        error: TransferError,
+    },
+    /// The bytes are in host memory, which has no device address.
+    NotOnDevice {
+        /// Of what.
+        storage: StorageId,
+    },
+    /// The backend says where the segment begins, and from there on to the tensor its addresses run out.
+    AddressWraps {
+        /// Of what.
+        storage: StorageId,
+        /// Where the segment begins.
+        base: u64,
+        /// Bytes from there to the tensor.
+        offset: usize,
+    },
 }
 
 impl fmt::Display for TensorError {
@@ -174,6 +198,23 @@ impl fmt::Display for TensorError {
             }
             Self::Alloc(error) => error.fmt(f),
             Self::Transfer(error) => error.fmt(f),
+            Self::Partial { done, len, error } => {
+                write!(f, "{done} of {len} bytes were copied: {error}")
+            }
+            Self::NotOnDevice { storage } => {
+                write!(
+                    f,
+                    "{storage} is in host memory, which has no device address"
+                )
+            }
+            Self::AddressWraps {
+                storage,
+                base,
+                offset,
+            } => write!(
+                f,
+                "no address is {offset} bytes behind {base:#x}, where {storage} begins"
+            ),
         }
     }
 }
@@ -191,6 +232,43 @@ impl From<TransferError> for TensorError {
         Self::Transfer(error)
     }
 }
+
+/// Why a batch did not move all of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum BatchError {
+    /// One of the operations cannot be, and nothing was moved, by none of them.
+    Refused {
+        /// Its index.
+        op: usize,
+        /// Why.
+        error: TensorError,
+    },
+    /// A backend gave out in the middle. The operations before this one have moved all of their bytes, this one and
+    /// those behind it none.
+    Partial {
+        /// Its index.
+        op: usize,
+        /// Bytes that those before it have moved.
+        bytes: u64,
+        /// Why it moved none.
+        error: TransferError,
+    },
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { op, error } => write!(f, "operation {op}: {error}"),
+            Self::Partial { op, bytes, error } => {
+                write!(f, "operation {op}, after {bytes} bytes had moved: {error}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BatchError {}
 
 /// Why a command was not launched. No operand is held, and nothing ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

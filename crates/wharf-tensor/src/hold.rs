@@ -91,24 +91,67 @@ impl<T: Target> StorageRef<T> {
     }
 }
 
-impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
-    pub(crate) fn id(&self) -> StorageId {
-        self.storage.id()
+/// What moves bytes, whoever has seen to the access. Ranges lie in the storage; one that leaves the segment is refused there.
+impl<T: Target> StorageRef<T> {
+    /// Copies bytes at `at` into `bytes`. A placeholder leaves them as they are.
+    ///
+    /// # Safety
+    /// Until the return nobody writes the range.
+    #[inline]
+    pub(crate) unsafe fn copy_out(&self, at: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        match self.get().segment() {
+            // No wrap: the storage lies in the segment.
+            Some((segment, start)) => segment.read(start.saturating_add(at), bytes),
+            None => Ok(()),
+        }
     }
 
-    /// Whether there are no bytes behind the storage.
+    /// Copies `bytes` to `at`. A placeholder takes them and keeps nothing.
+    ///
+    /// # Safety
+    /// Until the return nobody else reads or writes the range, and no reference to its bytes is in use.
+    #[inline]
+    pub(crate) unsafe fn copy_in(&self, at: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        match self.get().segment() {
+            // SAFETY: the caller's promise.
+            Some((segment, start)) => unsafe {
+                segment.write_shared(start.saturating_add(at), bytes)
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Sets `len` bytes from `at` on.
+    ///
+    /// # Safety
+    /// As for [`copy_in`](Self::copy_in).
+    #[inline]
+    pub(crate) unsafe fn set(&self, at: usize, len: usize, byte: u8) -> Result<(), TransferError> {
+        match self.get().segment() {
+            // SAFETY: the caller's promise.
+            Some((segment, start)) => unsafe {
+                segment.fill_shared(start.saturating_add(at), len, byte)
+            },
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
+    /// Whether there is a length and no bytes.
     pub(crate) fn is_placeholder(&self) -> bool {
-        self.storage.place().is_none()
+        self.storage.get().segment().is_none()
+    }
+
+    pub(crate) fn id(&self) -> StorageId {
+        self.storage.id()
     }
 
     /// Copies bytes at `offset` of the storage into `bytes`. A placeholder leaves them as they are.
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
-        match self.storage.get().segment() {
-            // No wrap: the storage lies in the segment, and what leaves the segment is refused there.
-            Some((segment, start)) => segment.read(start.saturating_add(offset), bytes),
-            None => Ok(()),
-        }
+        // SAFETY: invariant 1.
+        unsafe { self.storage.copy_out(offset, bytes) }
     }
 
     /// Bytes of the storage in place. Out of range there are none.
@@ -144,14 +187,9 @@ impl<T: Target> Hold<'_, T, true> {
     /// Copies `bytes` to `offset` of the storage. A placeholder takes them and keeps nothing.
     #[inline]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
-        match self.storage.get().segment() {
-            // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
-            // What it has lent of the bytes is not in use, because it is borrowed exclusively.
-            Some((segment, start)) => unsafe {
-                segment.write_shared(start.saturating_add(offset), bytes)
-            },
-            None => Ok(()),
-        }
+        // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
+        // What it has lent of the bytes is not in use, because it is borrowed exclusively.
+        unsafe { self.storage.copy_in(offset, bytes) }
     }
 
     /// Sets `len` bytes from `offset` of the storage.
@@ -162,13 +200,8 @@ impl<T: Target> Hold<'_, T, true> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
-        match self.storage.get().segment() {
-            // SAFETY: as in `write`.
-            Some((segment, start)) => unsafe {
-                segment.fill_shared(start.saturating_add(offset), len, byte)
-            },
-            None => Ok(()),
-        }
+        // SAFETY: as in `write`.
+        unsafe { self.storage.set(offset, len, byte) }
     }
 
     /// Bytes of the storage in place, to be written. Out of range there are none.

@@ -51,6 +51,7 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod batch;
 mod copy;
 mod error;
 mod fence;
@@ -60,18 +61,24 @@ mod holders;
 mod io;
 mod launch;
 mod lifecycle;
+mod placement;
 mod ready;
+mod relay;
 mod storage;
 mod target;
 mod tensor;
 mod ticket;
 mod trace;
+mod unfenced;
 mod within;
 
-pub use error::{LaunchError, StorageId, TensorError};
+pub use batch::{BatchOp, ReadOp, WriteOp};
+pub use error::{BatchError, LaunchError, StorageId, TensorError};
 pub use guard::{ReadGuard, WriteGuard};
 pub use launch::{Launch, Launching, Submission, Tickets, Use, WaitError};
+pub use placement::Placement;
 pub use ready::WhenReady;
+pub use relay::{CopyError, CopyFault};
 #[cfg(feature = "std")]
 pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};

@@ -4,7 +4,8 @@
 //! 1. the control block lives while a [`StorageRef`] exists, each of which is counted in `holders`, or while the fence counts a
 //!    device access. Whoever takes the last of both away frees it, and the fence tells exactly one so;
 //! 2. the bytes are touched only under a claim that the fence has granted: by a [`Hold`](crate::hold::Hold), or by the device that a
-//!    [`Ticket`](crate::Ticket) stands for. The fence never grants a write beside another claim on the same storage;
+//!    [`Ticket`](crate::Ticket) stands for; or by a call past the fence, whose caller vouches for what a claim would have.
+//!    The fence never grants a write beside another claim on the same storage;
 //! 3. while a storage is split, it grants nothing, and the ranges of its parts do not overlap: so the accesses of
 //!    different storages never meet in a byte;
 //! 4. the segment's handle is never used exclusively while the block lives; bytes are reached through its place and its

@@ -188,12 +188,6 @@ impl<T: Target> Tensor<T> {
         offset(self.storage.as_ref()?.place(), self.offset)
     }
 
-    /// [`place`](Self::place), or why there is none.
-    pub(crate) fn placed(&self) -> Result<Place, TensorError> {
-        let storage = self.storage()?.id();
-        self.place().ok_or(TensorError::Placeholder { storage })
-    }
-
     /// Whether an engine may be given the place: it is the host's, or the backend says that engines find this memory there.
     pub(crate) fn is_for_engines(&self) -> bool {
         let segment = self.storage.as_ref().and_then(|it| it.get().segment());

@@ -11,6 +11,10 @@ pub enum TraceKind {
     Read = 9,
     /// Bytes are written to a tensor.
     Write = 10,
+    /// Bytes are read from many tensors at once.
+    ReadBatch = 11,
+    /// Bytes are written to many tensors at once.
+    WriteBatch = 12,
     /// A storage is allocated.
     Alloc = 27,
     /// A storage is freed.

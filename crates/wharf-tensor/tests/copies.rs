@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use common::{Books, Device, UNTOUCHED};
 use wharf_backend::{AllocError, Heap, MemBackend, SegmentMut, TransferError};
+use wharf_engine::Stream;
 use wharf_sync::Blocking;
-use wharf_tensor::{Parts, Tensor, TensorError};
+use wharf_tensor::{Access, Parts, Tensor, TensorError};
 
 type Memory = Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>;
 type Mixed = Parts<Memory, Arc<Books>>;
@@ -163,7 +164,15 @@ fn a_copy_that_fails_between_two_devices_has_moved_whole_pieces() {
         let source = bench.tensor(Side::Device, &ramp(1, len));
         let target = bench.tensor(Side::Device, &vec![0xAA; len]);
         bench.device.fail_nth(nth);
-        assert_eq!(target.copy_from(&source), Err(CLOSED));
+        let refused = match arrived {
+            0 => CLOSED,
+            done => TensorError::Partial {
+                done,
+                len,
+                error: TransferError::Closed,
+            },
+        };
+        assert_eq!(target.copy_from(&source), Err(refused));
         let mut expected = vec![0xAA; len];
         expected[..arrived].copy_from_slice(&ramp(1, arrived));
         assert_eq!(bytes(&target), expected, "failed at transfer {nth}");
@@ -172,6 +181,79 @@ fn a_copy_that_fails_between_two_devices_has_moved_whole_pieces() {
         // The fence of neither is held.
         target.try_copy_from(&source).unwrap();
         assert_eq!(bytes(&target), ramp(1, len));
+    }
+}
+
+#[test]
+fn a_copy_inside_of_a_device_that_fails_has_moved_whole_pieces_from_where_it_began() {
+    let (len, shift) = (600, 100);
+    for up in [false, true] {
+        for (nth, done) in [(1, 0), (2, 0), (3, 256), (4, 256), (5, 512), (6, 512)] {
+            let bench = Bench::new();
+            let before = ramp(1, len + shift);
+            let tensor = bench.tensor(Side::Device, &before);
+            let window = |at: usize| tensor.slice(at..at + len).unwrap();
+            let (from, to) = if up { (0, shift) } else { (shift, 0) };
+            bench.device.fail_nth(nth);
+            let error = TransferError::Closed;
+            let refused = match done {
+                0 => CLOSED,
+                done => TensorError::Partial { done, len, error },
+            };
+            assert_eq!(window(to).copy_from(&window(from)), Err(refused));
+            // Upwards the last bytes go first.
+            let skipped = if up { len - done } else { 0 };
+            let mut expected = before.clone();
+            expected[to + skipped..][..done].copy_from_slice(&before[from + skipped..][..done]);
+            assert_eq!(bytes(&tensor), expected, "up: {up}, transfer {nth}");
+            assert!(bench.device.gaps_untouched());
+        }
+    }
+}
+
+#[test]
+fn a_placeholder_on_either_side_leaves_everything_as_it_is() {
+    for side in [Side::Host, Side::Device] {
+        let bench = Bench::new();
+        let tensor = bench.tensor(side, &ramp(3, 600));
+        let nothing = Tensor::placeholder(&bench.target, 600).unwrap();
+        bench.device.fail_nth(1);
+        tensor.copy_from(&nothing).unwrap();
+        nothing.copy_from(&tensor).unwrap();
+        let half = nothing.slice(..300).unwrap();
+        half.copy_from(&nothing.slice(200..500).unwrap()).unwrap();
+        bench.device.fail_nth(0);
+        assert_eq!(bytes(&tensor), ramp(3, 600), "{side:?}");
+        // Fenced as ever.
+        let storage = nothing.storage_id().unwrap();
+        let stream = Stream::claim().unwrap();
+        let ticket = nothing.begin(Access::Write, stream.id()).unwrap();
+        let refused = Err(TensorError::WouldBlock { storage });
+        assert_eq!(tensor.try_copy_from(&nothing), refused);
+        drop(ticket);
+    }
+}
+
+#[test]
+fn parts_of_one_storage_copy_from_each_other() {
+    for side in [Side::Host, Side::Device] {
+        let bench = Bench::new();
+        let whole = bench.tensor(side, &ramp(0, 600));
+        let (first, second) = whole.split(300).unwrap();
+        second.copy_from(&first).unwrap();
+        first
+            .slice(..10)
+            .unwrap()
+            .copy_from(&second.slice(290..).unwrap())
+            .unwrap();
+        let storage = whole.storage_id().unwrap();
+        let split = Err(TensorError::Split { storage });
+        assert_eq!(first.copy_from(&whole.slice(..300).unwrap()), split);
+        drop((first, second));
+        let mut expected = [ramp(0, 300), ramp(0, 300)].concat();
+        expected[..10].copy_from_slice(&ramp(290, 10));
+        assert_eq!(bytes(&whole), expected, "{side:?}");
+        assert!(bench.device.gaps_untouched());
     }
 }
 

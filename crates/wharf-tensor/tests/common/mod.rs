@@ -150,6 +150,17 @@ impl<P: SyncPolicy> Device<P> {
         outside.iter().all(|&byte| byte == UNTOUCHED)
     }
 
+    /// Bytes as an engine of the device reads them.
+    pub(crate) fn peek(&self, address: DeviceAddress, len: usize) -> Vec<u8> {
+        let at = usize::try_from(address.get()).unwrap();
+        self.memory.lock().unwrap().bytes[at..at + len].to_vec()
+    }
+    /// Bytes as an engine of the device writes them.
+    pub(crate) fn poke(&self, address: DeviceAddress, bytes: &[u8]) {
+        let at = usize::try_from(address.get()).unwrap();
+        self.memory.lock().unwrap().bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     fn transfer(&self) -> Result<(), TransferError> {
         let number = self.transfers.fetch_add(1, Ordering::Relaxed) + 1;
         if self.closed.load(Ordering::Relaxed) || number == self.fail.load(Ordering::Relaxed) {
