@@ -29,6 +29,9 @@
 //! # Ok::<(), TensorError>(())
 //! ```
 //!
+//! A tensor that was [named](Tensor::named) is listed in the [`Directory`] of the target, so that an error, which carries a number, can
+//! be [explained](Directory::explain); and it counts how often a launch has completed it ([`Completions`]).
+//!
 //! Features are passed down; `std` adds [`Hosted`], and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -37,24 +40,34 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod chain;
+mod completion;
 mod copy;
+mod directory;
 mod error;
+mod explain;
 mod fence;
 mod guard;
 mod hold;
 mod holders;
+mod identity;
 mod io;
 mod launch;
 mod lifecycle;
+mod name;
 mod storage;
 mod target;
 mod tensor;
 mod ticket;
 mod trace;
 
+pub use completion::{CompletionError, Completions, Reached};
+pub use directory::{Directory, DirectoryEntry, DirectoryRef, Entries, NoDirectory};
 pub use error::{LaunchError, StorageId, TensorError};
+pub use explain::{Explain, Explained};
 pub use guard::{ReadGuard, WriteGuard};
 pub use launch::{Launch, Submission, Tickets, Use, WaitError};
+pub use name::NamedError;
 #[cfg(feature = "std")]
 pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
