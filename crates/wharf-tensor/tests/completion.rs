@@ -37,11 +37,18 @@ fn done<T: Target>(tensor: &Tensor<T>) -> Completions<'_, T> {
 struct Ticks {
     now: AtomicU64,
     at: Mutex<Option<(u64, Tensor<Ticking>)>>,
+    /// Completed while somebody asks for the time.
+    asked: Mutex<Option<(u64, Tensor<Ticking>)>>,
 }
 
 impl Clock for Ticks {
     fn now(&self) -> Duration {
-        Duration::from_secs(self.now.load(Ordering::Relaxed))
+        let now = self.now.load(Ordering::Relaxed);
+        let due = self.asked.lock().unwrap().take_if(|(at, _)| *at == now);
+        if let Some((_, tensor)) = due {
+            done(&tensor).complete();
+        }
+        Duration::from_secs(now)
     }
     fn idle(&self) {
         let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
@@ -267,6 +274,15 @@ fn time_that_runs_out_is_told_with_the_numbers() {
         .wait_for_within(2, Duration::from_secs(7))
         .unwrap();
     assert_eq!(clock.now(), Duration::from_secs(9));
+}
+
+#[test]
+fn a_completion_at_the_last_moment_counts() {
+    let (_target, clock, _, tensor) = ticking();
+    *clock.asked.lock().unwrap() = Some((7, tensor.clone()));
+    let patience = Duration::from_secs(7);
+    done(&tensor).wait_for_within(1, patience).unwrap();
+    assert_eq!(clock.now(), patience);
 }
 
 #[test]

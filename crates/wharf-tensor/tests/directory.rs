@@ -393,7 +393,8 @@ where
             let holders = model.iter().filter(|one| one.storage == storage).count();
             prop_assert_eq!(entry.holders() as usize, holders);
             let writes = queue.iter().filter(|one| one.0 == storage).count();
-            prop_assert_eq!(entry.in_flight(), (0, writes as u32));
+            let (reads, writing) = entry.in_flight();
+            prop_assert_eq!((reads, writing as usize), (0, writes));
             let at = model.iter().position(|one| one.storage == storage).unwrap();
             prop_assert_eq!(Some(entry.storage_id()), real[at].storage_id());
             let same = |id: &&usize| identities[**id].window.0 == storage;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use common::{Books, Stepped};
 use wharf_backend::{AllocError, FaultInject, Heap, MemBackend, SegmentMut, StaticPool};
 use wharf_engine::Command;
-use wharf_source::{SourceError, StaticPoolSource};
+use wharf_source::{BlockSource, SourceError, StaticPoolSource};
 use wharf_sync::{Blocking, Critical, NoClock, Unsync};
 use wharf_tensor::{
     Directory, Firmware, Hosted, Launch, NamedError, NoTrace, Parts, Target, Tensor, TensorError,
+    TraceEvent, TraceKind, TraceSink,
 };
 
 type Names = Arc<Directory<Blocking, Arc<Books>>>;
@@ -272,7 +273,7 @@ fn a_static_name_takes_a_block_of_the_size_that_is_told() {
     static POOL: StaticPool<Critical, 64, 2> = StaticPool::new();
     static TARGET: Board = Board::with_directory(&BLOCKS, NoClock, NoTrace, &NAMES);
 
-    let in_use = || (&BLOCKS).census().bytes_in_use();
+    let in_use = || BlockSource::census(&&BLOCKS).bytes_in_use();
     let tensor = Tensor::alloc(&TARGET, &POOL, 8).unwrap();
     let before = in_use();
     let tensor = tensor.named_static(&TARGET, "frame").unwrap();
@@ -320,4 +321,37 @@ fn a_hosted_target_has_a_directory() {
     // The directory may go first, in name: the tensor keeps it.
     drop(target);
     drop(tensor);
+}
+
+/// Looks for a storage in the directory when it is freed.
+#[derive(Clone)]
+struct Looks(Names);
+
+impl TraceSink for Looks {
+    fn record(&self, event: TraceEvent) {
+        if event.kind == TraceKind::Free {
+            let mut listed = self.0.iter().map(|entry| entry.storage_id().get());
+            assert!(listed.all(|storage| storage != event.storage));
+        }
+    }
+}
+
+#[test]
+fn a_name_goes_before_its_storage() {
+    type Looked = Parts<Arc<Memory>, Arc<Books>, NoClock, Looks, Names>;
+    let (memory, names) = (
+        Arc::new(FaultInject::new(StaticPool::new())),
+        Names::default(),
+    );
+    let sink = Looks(names.clone());
+    let target = Looked::with_directory(Arc::default(), NoClock, sink, names.clone());
+    let tensor = || Tensor::alloc_named(&target, Arc::clone(&memory), 4, "t").unwrap();
+    drop(tensor());
+    drop(tensor().into_segment().unwrap());
+    let mut attached = tensor();
+    let segment = SegmentMut::alloc(Arc::clone(&memory), 4).unwrap();
+    attached
+        .attach(&target, segment.filled(1).unwrap())
+        .unwrap();
+    assert_eq!(names.iter().count(), 0);
 }
