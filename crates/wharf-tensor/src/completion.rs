@@ -94,6 +94,17 @@ const WARNING: Duration = Duration::from_secs(30);
 /// assert_eq!(done.reset(), 1);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+///
+/// It borrows the tensor; another context waits in a clone of that:
+///
+/// ```compile_fail,E0505
+/// # use wharf_tensor::{Target, Tensor};
+/// fn wait<T: Target>(tensor: Tensor<T>) {
+///     let done = tensor.completions().unwrap();
+///     drop(tensor); // error: `done` borrows it
+///     done.wait_for(1).unwrap();
+/// }
+/// ```
 pub struct Completions<'t, T: Target> {
     identity: &'t IdentityRef<T>,
     storage: &'t StorageRef<T>,

@@ -16,7 +16,7 @@ use crate::identity::{Keep, Window};
 /// A tensor enters when it is [named](crate::Tensor::named), and leaves when the last of its clones is gone. Nothing is allocated for
 /// it (the links are in the identity blocks), so a directory is never full, and anonymous tensors never meet it.
 ///
-/// It is a part of the target, as `&'static` or, on hosts, `Arc`: [`Hosted`](crate::Hosted) has one, a firmware adds one where it is wanted,
+/// It is a part of the target, as `&'static` or, on hosts, `Arc`: `Hosted` has one, a firmware adds one where it is wanted,
 /// and with [`NoDirectory`] none of this is in the image. Under an [`IsrSafe`](wharf_sync::IsrSafe) policy all of it may be used in an
 /// interrupt handler. A step through it is a section of a few instructions, and two updates of a count outside of it; no code that is
 /// not ours runs inside.
@@ -332,6 +332,22 @@ mod sealed {
 /// How a target keeps its directory: [`NoDirectory`], `&'static Directory`, or (with the feature `std`) `Arc<Directory>`.
 ///
 /// Sealed, because an identity must leave the directory that it has entered: all clones of a handle are of one directory.
+///
+/// It is one of the target's policy and source, so that whoever drops an entry last may free it:
+///
+/// ```compile_fail,E0277
+/// # use wharf_backend::Heap;
+/// # use wharf_source::HeapSource;
+/// # use wharf_sync::{Blocking, NoClock, Unsync};
+/// # use wharf_tensor::{Directory, NoTrace, Parts, Target};
+/// fn target<T: Target>() {}
+/// // error: the directory is of one task, and the tensors are of several threads
+/// target::<Parts<Heap<Blocking>, HeapSource, NoClock, NoTrace, &'static Directory<Unsync, HeapSource>>>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a directory of this target",
+    note = "take `NoDirectory`, or a `&'static` or an `Arc` of a `Directory` of the target's own policy and block source"
+)]
 pub trait DirectoryRef<P: SyncPolicy, S: BlockSource>: Clone + 'static + sealed::Sealed {
     /// The directory, if there is one.
     fn directory(&self) -> Option<&Directory<P, S>>;

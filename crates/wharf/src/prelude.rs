@@ -19,8 +19,8 @@ pub use crate::source::{Census, StaticPoolSource};
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
-    Firmware, Launch, LaunchError, Parts, Submission, Target, Tensor, TensorError, Tickets, Use,
-    WaitError,
+    CompletionError, Completions, Directory, Firmware, Launch, LaunchError, Parts, Submission,
+    Target, Tensor, TensorError, Tickets, Use, WaitError,
 };
 
 #[cfg(feature = "alloc")]
