@@ -28,6 +28,7 @@ use wharf_sync::SyncPolicy;
 use crate::error::StorageId;
 use crate::fence::{Claim, End, Fence, Refusal, Turn};
 use crate::holders::Holders;
+use crate::identity::Window;
 use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
 use crate::{Target, TensorError};
 
@@ -244,6 +245,22 @@ impl<T: Target> StorageRef<T> {
         self.get().holders.get()
     }
 
+    /// What is under a window on it, for its name.
+    pub(crate) fn window(&self, offset: usize, len: usize) -> Window<T::Policy> {
+        let storage = self.get();
+        let segment = storage.segment();
+        Window {
+            storage: self.id(),
+            offset,
+            len,
+            storage_len: storage.len,
+            space: self.place().map(|place| place.space()),
+            memory: segment.map(|(segment, _)| (segment.header_ptr().addr().get(), segment.len())),
+            holders: NonNull::from(&storage.holders),
+            fence: NonNull::from(&storage.fence),
+        }
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.block == other.block
     }
@@ -343,9 +360,14 @@ impl<T: Target> StorageRef<T> {
         Ok(())
     }
 
+    /// Whether [`into_segment`](Self::into_segment) would succeed, as long as nobody begins an access.
+    pub(crate) fn is_segment(&self) -> bool {
+        self.is_sole() && matches!(self.get().bytes, Bytes::Whole(_))
+    }
+
     /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
     pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
-        if !self.is_sole() || !matches!(self.get().bytes, Bytes::Whole(_)) {
+        if !self.is_segment() {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
