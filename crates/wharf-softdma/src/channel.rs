@@ -268,7 +268,7 @@ impl Channel {
         Ledger {
             channel: self.id,
             name: self.name,
-            census: state.books.total(),
+            census: self.told(state.books.total()),
             usage: state.books,
             segments: state.live.len(),
             segments_peak: state.segments_peak,
@@ -306,6 +306,14 @@ impl Channel {
         owners
             .find(|&(_, start, len)| (start..start + len).contains(&granule))
             .map(|taken| self.describe(taken))
+    }
+
+    /// The books' census without the refusals that nobody was told of, because he waits on.
+    fn told(&self, total: Census) -> Census {
+        Census {
+            refused: total.refused.wrapping_sub(self.waiters.untold()),
+            ..total
+        }
     }
 
     fn describe(&self, (owner, start, len): (&Owner, usize, usize)) -> Allocation {
@@ -570,11 +578,7 @@ unsafe impl MemBackend for Channel {
     /// In bytes: what is really taken, in whole granules.
     fn census(&self) -> Census {
         let total = self.state().books.total();
-        Census {
-            // Whoever still waits was not told.
-            refused: total.refused.wrapping_sub(self.waiters.untold()),
-            ..total
-        }
+        self.told(total)
     }
 
     fn name(&self) -> &'static str {
