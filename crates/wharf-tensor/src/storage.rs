@@ -26,7 +26,7 @@ use wharf_source::Block;
 use wharf_sync::SyncPolicy;
 
 use crate::error::StorageId;
-use crate::fence::{Claim, End, Fence, Refusal, Turn};
+use crate::fence::{Claim, End, Fence, Refusal, Turn, desert, end_unless_waited, end_unseen};
 use crate::holders::Holders;
 use crate::identity::Window;
 use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
@@ -384,7 +384,7 @@ impl<T: Target> StorageRef<T> {
     #[inline]
     fn leave(&self) -> bool {
         let storage = self.get();
-        storage.holders.leave() && storage.fence.desert() == End::Last
+        storage.holders.leave() && desert(storage.fence.word()) == End::Last
     }
 
     /// Whether nobody else keeps the block, so that nobody can begin anything either.
@@ -420,7 +420,7 @@ pub(crate) fn offset(place: Option<Place>, by: usize) -> Option<Place> {
 pub(crate) unsafe fn end_device<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
     // SAFETY: invariant 1: the claim keeps the block. The reference is not used after the claim has ended.
     let storage = unsafe { block.as_ref() };
-    match storage.fence.end_unless_waited(claim) {
+    match end_unless_waited(storage.fence.word(), claim) {
         End::Kept => {}
         // SAFETY: nobody keeps it any more, and this is whom the fence told.
         End::Last => unsafe { release(block) },
@@ -442,7 +442,7 @@ unsafe fn end_waited<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
     if storage.holders.join_others() {
         let keeper = StorageRef { block };
         keeper.get().fence.end(claim);
-    } else if storage.fence.end_unseen(claim) == End::Last {
+    } else if end_unseen(storage.fence.word(), claim) == End::Last {
         // SAFETY: as in `end_device`.
         unsafe { release(block) };
     }
