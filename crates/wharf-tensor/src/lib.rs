@@ -46,7 +46,7 @@
 //! A tensor that was [named](Tensor::named) is listed in the [`Directory`] of the target, so that an error, which carries a number, can
 //! be [explained](Directory::explain); and it counts how often a launch has completed it ([`Completions`]).
 //!
-//! Features are passed down; `std` adds [`Hosted`], and none is on by default.
+//! Features are passed down; `std` adds `Hosted`, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
