@@ -32,6 +32,10 @@ bitflags! {
         const VENDS_INITIALISED = 1 << 4;
         /// Its bytes are never written. It vends nothing; what it lends is typed [`ReadOnly`](crate::ReadOnly).
         const READ_ONLY = 1 << 5;
+        /// Its device addresses are those by which engines reach its memory: so an engine may be given them. (An address that
+        /// only a [`DeviceTransfer`](crate::DeviceTransfer) understands is a number like any other, and to an engine it may be
+        /// the name of somebody else's memory.)
+        const ENGINE_ADDRESSED = 1 << 6;
     }
 }
 
@@ -73,6 +77,8 @@ impl AllocHint {
 ///   [`Caps::READ_ONLY`] is set. A backend that sets it answers `None` to every `vend`, and makes segments in state
 ///   [`ReadOnly`](crate::ReadOnly) and no others; and one that does not set it makes none in that state. So the capability says of
 ///   every live segment, erased or shared, whether it may ever be written. It never changes.
+/// * If [`Caps::ENGINE_ADDRESSED`] is set, every engine of the program that takes a `Place::Device` of a live segment finds that
+///   segment's bytes there, and nobody else's.
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.

@@ -9,7 +9,7 @@
 use core::fmt;
 
 use heapless::Vec;
-use wharf_backend::{BackendRef, Caps, IoDirection, MemBackend, SegmentMut};
+use wharf_backend::{BackendRef, Caps, IoDirection, MemBackend, Place, SegmentMut};
 
 use crate::{Access, Cargo, Fault, MAX_OPERANDS, Operand};
 
@@ -18,6 +18,8 @@ use crate::{Access, Cargo, Fault, MAX_OPERANDS, Operand};
 pub struct Operands {
     list: Vec<Operand, MAX_OPERANDS>,
     count: usize,
+    /// The first of which nobody says that engines find it where it is.
+    unaddressed: Option<usize>,
 }
 
 impl Operands {
@@ -26,6 +28,16 @@ impl Operands {
         self.count += 1;
         // Its failure is the count.
         let _ = self.list.push(operand);
+    }
+
+    /// What was added last has no address that an engine may be given.
+    fn unaddressed(&mut self) {
+        self.unaddressed = self.unaddressed.or(self.count.checked_sub(1));
+    }
+
+    /// The first operand that no engine reaches, if there is one.
+    pub(crate) const fn unreachable(&self) -> Option<usize> {
+        self.unaddressed
     }
 
     pub(crate) fn list(&self) -> Result<&[Operand], usize> {
@@ -45,7 +57,7 @@ impl Operands {
 /// # Safety
 /// Each operand that [`list`](Self::list) adds is memory that this cargo owns and nobody else reads or writes; it stays
 /// valid and where it is, its bytes initialised, while the cargo lives, wherever the cargo is moved; and no safe code reaches it
-/// through a cargo that is under way.
+/// through a cargo that is under way. One in device space is of a backend that says [`Caps::ENGINE_ADDRESSED`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which operands it is",
     note = "wrap owned segments: `Freight::read(segment)` or `Freight::write(segment)`; or use the unsafe `Engine::submit`"
@@ -134,14 +146,20 @@ impl<R: BackendRef> Cargo for Freight<R> {
 }
 
 // SAFETY: a unique segment, initialised by its state. It points to its bytes, so they stay when it is moved. It is private,
-// and comes out only by `into_segment`, which takes the cargo: an engine does not let go of one that is under way.
+// and comes out only by `into_segment`, which takes the cargo: an engine does not let go of one that is under way. One whose
+// backend does not answer for its addresses makes the submission fail.
 unsafe impl<R: BackendRef> Manifest for Freight<R> {
     fn list(&self, operands: &mut Operands) {
+        let place = self.segment.place();
         operands.add(Operand {
-            place: self.segment.place(),
+            place,
             len: self.segment.len(),
             access: self.access,
         });
+        let answers = || self.segment.backend().caps();
+        if matches!(place, Place::Device(_)) && !answers().contains(Caps::ENGINE_ADDRESSED) {
+            operands.unaddressed();
+        }
     }
 
     fn depart(&mut self) {

@@ -175,7 +175,7 @@ pub trait EngineExt: Engine {
     {
         let descriptor = match describe(command, &cargo) {
             Ok(descriptor) => descriptor,
-            Err(error) => return Err(Returned::new(error.into(), cargo)),
+            Err(error) => return Err(Returned::new(error, cargo)),
         };
         cargo.depart();
         // SAFETY: the cargo owns the operands: valid, initialised and reached by nobody else while the engine keeps it, which is
@@ -304,13 +304,16 @@ pub trait EngineExt: Engine {
 
 impl<E: Engine + ?Sized> EngineExt for E {}
 
-fn describe<M: Manifest>(command: Command, cargo: &M) -> Result<Descriptor, DescriptorError> {
+fn describe<M: Manifest>(command: Command, cargo: &M) -> Result<Descriptor, ShipError> {
     let mut operands = Operands::default();
     cargo.list(&mut operands);
     let list = operands
         .list()
         .map_err(|operands| DescriptorError::TooManyOperands { operands })?;
-    Descriptor::new(command, list)
+    if let Some(operand) = operands.unreachable() {
+        return Err(SubmitError::Unreachable { operand }.into());
+    }
+    Ok(Descriptor::new(command, list)?)
 }
 
 fn borrow(command: Command, lent: &mut [Lent<'_>]) -> Result<Descriptor, DescriptorError> {

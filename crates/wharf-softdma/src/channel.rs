@@ -268,7 +268,7 @@ impl Channel {
         Ledger {
             channel: self.id,
             name: self.name,
-            census: state.books.total(),
+            census: self.told(state.books.total()),
             usage: state.books,
             segments: state.live.len(),
             segments_peak: state.segments_peak,
@@ -279,6 +279,14 @@ impl Channel {
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             bytes_filled: self.bytes_filled.load(Ordering::Relaxed),
             events_dropped: state.events.dropped(),
+        }
+    }
+
+    /// Refusals that somebody was told of: who waits asks again, and is refused in between.
+    fn told(&self, census: Census) -> Census {
+        Census {
+            refused: census.refused.wrapping_sub(self.waiters.untold()),
+            ..census
         }
     }
 
@@ -306,6 +314,14 @@ impl Channel {
         owners
             .find(|&(_, start, len)| (start..start + len).contains(&granule))
             .map(|taken| self.describe(taken))
+    }
+
+    /// The books' census without the refusals that nobody was told of, because he waits on.
+    fn told(&self, total: Census) -> Census {
+        Census {
+            refused: total.refused.wrapping_sub(self.waiters.untold()),
+            ..total
+        }
     }
 
     fn describe(&self, (owner, start, len): (&Owner, usize, usize)) -> Allocation {
@@ -484,7 +500,8 @@ fn moved(
 
 // SAFETY:
 // * headers and ranges: invariants 1 and 2; the count starts at one and the length is what was asked;
-// * every place is a device address, a multiple of the granule, because the base is;
+// * every place is a device address, a multiple of the granule, because the base is; no two live channels of the program have
+//   one in common (`addresses`), so whichever device takes it finds this segment;
 // * the lists are behind a mutex, transfers and counters need none, so all of it holds between threads;
 // * the arena's bytes are initialised from the start;
 // * `may_own` looks its argument up in the set of live headers and does not follow it;
@@ -551,7 +568,7 @@ unsafe impl MemBackend for Channel {
     }
 
     fn caps(&self) -> Caps {
-        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED
+        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED
     }
 
     fn space(&self) -> MemSpace {
@@ -568,12 +585,7 @@ unsafe impl MemBackend for Channel {
 
     /// In bytes: what is really taken, in whole granules.
     fn census(&self) -> Census {
-        let total = self.state().books.total();
-        Census {
-            // Whoever still waits was not told.
-            refused: total.refused.wrapping_sub(self.waiters.untold()),
-            ..total
-        }
+        self.told(self.state().books.total())
     }
 
     fn name(&self) -> &'static str {
@@ -623,7 +635,7 @@ unsafe impl MemBackend for Channel {
     }
 }
 
-// SAFETY: headers and ranges as above.
+// SAFETY: headers and ranges as above; ranges are taken where the hint wants them.
 unsafe impl Accounted for Channel {
     fn channel(&self) -> ChannelId {
         self.id

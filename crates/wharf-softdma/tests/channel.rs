@@ -8,7 +8,7 @@ use std::thread;
 
 use common::{MEMORY, buffer, bytes, open};
 use proptest::prelude::*;
-use wharf_backend::usage::UsageClass;
+use wharf_backend::usage::{Tagged, UsageClass};
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, BackendRef, Caps, Header, Init, MemBackend, MemSpace,
     NotHostAddressable, Place, SegmentMut, TransferError, Uninit,
@@ -87,7 +87,8 @@ fn the_books_are_worked_out() {
 fn a_channel_is_device_memory_and_says_so() {
     let device = open::<4>();
     let channel = device.channel();
-    assert_eq!(channel.caps(), Caps::OWNS_BYTES | Caps::VENDS_INITIALISED);
+    let caps = Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED;
+    assert_eq!(channel.caps(), caps);
     assert_eq!(
         (channel.space(), channel.alignment()),
         (MemSpace::Device, 64)
@@ -327,4 +328,40 @@ fn eight_threads_share_a_channel() {
     );
     assert_eq!(ledger.bytes_in, ledger.bytes_out);
     assert_eq!(ledger.largest_free, MEMORY);
+}
+
+/// Refers to its first channel, and derefs to the second, as a safe `Deref` may.
+struct Fickle(Arc<Channel>, Arc<Channel>);
+
+// SAFETY: the first one, kept by its count.
+unsafe impl BackendRef for Fickle {
+    type Policy = Blocking;
+    type Backend = Channel;
+    fn backend(&self) -> &Channel {
+        &self.0
+    }
+}
+
+impl core::ops::Deref for Fickle {
+    type Target = Channel;
+    fn deref(&self) -> &Channel {
+        &self.1
+    }
+}
+
+#[test]
+fn a_tagged_reference_asks_the_backend_that_it_refers_to() {
+    let ((_one, first), (_two, second)) = (memory(1024), memory(1024));
+    let reference = Fickle(Arc::clone(&first), Arc::clone(&second));
+    let tagged = Tagged::new(reference, "fickle", UsageClass::IO);
+    assert_eq!(tagged.name(), first.name());
+    let segment = SegmentMut::alloc(tagged, 64).unwrap().filled(3).unwrap();
+    let place = first.base().checked_add(0).map(Place::Device);
+    assert_eq!(Some(segment.place()), place);
+    assert_eq!(segment.allocation().channel, first.id());
+    let in_use = || [&first, &second].map(|channel| channel.ledger().segments);
+    assert_eq!(in_use(), [1, 0]);
+    drop(segment);
+    assert_eq!(in_use(), [0, 0]);
+    assert_eq!((first.ledger().frees, second.ledger().frees), (1, 0));
 }

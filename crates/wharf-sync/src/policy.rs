@@ -92,7 +92,8 @@ pub unsafe trait Lock<T> {
 ///
 /// # Safety
 /// `decrement` returns `true` to exactly one caller, the one that took the last reference, and
-/// everything that other holders did before their own `decrement` happens before that return.
+/// everything that other holders did before their own `decrement` happens before that return. A `decrement` that leaves holders
+/// does not touch the counter once they can see it: the last of them may free it at once.
 pub unsafe trait Count {
     /// From here on a count is saturated.
     const LIMIT: u32 = 1 << 31;
@@ -115,7 +116,9 @@ pub unsafe trait Count {
 ///
 /// # Safety
 /// Updates are atomic between all contexts that the type system lets reach the word. A successful
-/// update acquires what earlier updates released, and releases what its caller did before.
+/// update acquires what earlier updates released, and releases what its caller did before. It does not touch the word
+/// once others can see what it did: whoever does may free the word at once (the fence of a tensor's storage goes that way). So no
+/// lock beside the number, which is opened afterwards.
 pub unsafe trait Word {
     /// A word that holds `value`.
     fn new(value: u32) -> Self;

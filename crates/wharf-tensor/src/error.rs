@@ -148,8 +148,39 @@ pub enum TensorError {
     },
 }
 
-impl fmt::Display for TensorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl TensorError {
+    /// The storage that it is about, if it is about one.
+    #[must_use]
+    pub const fn storage_id(&self) -> Option<StorageId> {
+        match *self {
+            Self::WouldBlock { storage }
+            | Self::WouldDeadlock { storage }
+            | Self::Guarded { storage }
+            | Self::Split { storage }
+            | Self::InFlight { storage, .. }
+            | Self::Placeholder { storage }
+            | Self::Busy { storage, .. }
+            | Self::TimedOut { storage }
+            | Self::NoClock { storage }
+            | Self::NotOnDevice { storage }
+            | Self::AddressWraps { storage, .. }
+            | Self::NotHostAddressable { storage } => Some(storage),
+            Self::NoStorage
+            | Self::OutOfBounds { .. }
+            | Self::LengthMismatch { .. }
+            | Self::Unaligned { .. }
+            | Self::Alloc(_)
+            | Self::Transfer(_)
+            | Self::Partial { .. } => None,
+        }
+    }
+
+    /// The message, with `storage` in place of [`storage_id`](Self::storage_id).
+    pub(crate) fn about(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        storage: &dyn fmt::Display,
+    ) -> fmt::Result {
         match self {
             Self::NoStorage => f.write_str("the tensor is empty"),
             Self::OutOfBounds { offset, len, size } => {
@@ -159,62 +190,63 @@ impl fmt::Display for TensorError {
                 destination,
                 source,
             } => write!(f, "{source} bytes do not fill {destination}"),
-            Self::WouldBlock { storage } => write!(f, "{storage} is in use"),
-            Self::WouldDeadlock { storage } => {
+            Self::WouldBlock { .. } => write!(f, "{storage} is in use"),
+            Self::WouldDeadlock { .. } => {
                 write!(f, "{storage} is in use, and nobody is left to end it")
             }
-            Self::Guarded { storage } => write!(f, "a host guard is held on {storage}"),
-            Self::Split { storage } => write!(f, "{storage} is split into parts"),
+            Self::Guarded { .. } => write!(f, "a host guard is held on {storage}"),
+            Self::Split { .. } => write!(f, "{storage} is split into parts"),
             Self::Unaligned { at, alignment } => {
                 write!(f, "a cut at {at} is not at a multiple of {alignment}")
             }
-            Self::InFlight {
-                storage,
-                reads,
-                writes,
-            } => write!(
+            Self::InFlight { reads, writes, .. } => write!(
                 f,
                 "{storage} is in use by {reads} device reads and {writes} device writes"
             ),
-            Self::Placeholder { storage } => write!(f, "{storage} is a placeholder without bytes"),
-            Self::Busy { storage, limit } => {
+            Self::Placeholder { .. } => write!(f, "{storage} is a placeholder without bytes"),
+            Self::Busy { limit, .. } => {
                 write!(
                     f,
                     "{limit} accesses of this kind are under way on {storage}, no more fit"
                 )
             }
-            Self::TimedOut { storage } => write!(f, "{storage} was in use until the deadline"),
-            Self::NoClock { storage } => {
+            Self::TimedOut { .. } => write!(f, "{storage} was in use until the deadline"),
+            Self::NoClock { .. } => {
                 write!(
                     f,
                     "no deadline for {storage}: its clock does not tell the time"
                 )
             }
-            Self::NotHostAddressable { storage } => {
+            Self::NotHostAddressable { .. } => {
                 write!(
                     f,
                     "{storage} is in device memory, which the CPU does not address"
                 )
             }
-            Self::Alloc(error) => error.fmt(f),
-            Self::Transfer(error) => error.fmt(f),
+            Self::Alloc(error) => fmt::Display::fmt(error, f),
+            Self::Transfer(error) => fmt::Display::fmt(error, f),
             Self::Partial { done, len, error } => {
                 write!(f, "{done} of {len} bytes were copied: {error}")
             }
-            Self::NotOnDevice { storage } => {
+            Self::NotOnDevice { .. } => {
                 write!(
                     f,
                     "{storage} is in host memory, which has no device address"
                 )
             }
-            Self::AddressWraps {
-                storage,
-                base,
-                offset,
-            } => write!(
+            Self::AddressWraps { base, offset, .. } => write!(
                 f,
                 "no address is {offset} bytes behind {base:#x}, where {storage} begins"
             ),
+        }
+    }
+}
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.storage_id() {
+            Some(storage) => self.about(f, &storage),
+            None => self.about(f, &""),
         }
     }
 }
@@ -288,12 +320,38 @@ pub enum LaunchError {
     Submit(SubmitError),
 }
 
+impl LaunchError {
+    /// The storage that it is about, if it is about one.
+    #[must_use]
+    pub const fn storage_id(&self) -> Option<StorageId> {
+        match self {
+            Self::Operand { error, .. } => error.storage_id(),
+            Self::Descriptor(_) | Self::Submit(_) => None,
+        }
+    }
+
+    /// The message, with `storage` in place of [`storage_id`](Self::storage_id).
+    pub(crate) fn about(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        storage: &dyn fmt::Display,
+    ) -> fmt::Result {
+        match self {
+            Self::Operand { operand, error } => {
+                write!(f, "operand {operand}: ")?;
+                error.about(f, storage)
+            }
+            Self::Descriptor(error) => fmt::Display::fmt(error, f),
+            Self::Submit(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
 impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Operand { operand, error } => write!(f, "operand {operand}: {error}"),
-            Self::Descriptor(error) => error.fmt(f),
-            Self::Submit(error) => error.fmt(f),
+        match self.storage_id() {
+            Some(storage) => self.about(f, &storage),
+            None => self.about(f, &""),
         }
     }
 }

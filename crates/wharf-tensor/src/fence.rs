@@ -246,32 +246,10 @@ impl<P: SyncPolicy> Fence<P> {
         }
     }
 
-    /// Ends a device access that may be all that keeps the fence. Where somebody waits nothing has happened, and the answer
-    /// is [`End::Waited`]: find something else that keeps the fence, and [`end`](Self::end); or, if nothing does, nobody waits
-    /// any more, and [`end_unseen`](Self::end_unseen) is the way.
+    /// The word, for those whose claim may be all that keeps the fence: see [`end_unless_waited`].
     #[inline]
-    pub(crate) fn end_unless_waited(&self, claim: Claim) -> End {
-        let field = claim.field();
-        let step = |word: u32| (word & WAITERS == 0).then(|| retire(word, field));
-        match self.word.update(step) {
-            Ok(before) => End::after(retire(before, field)),
-            Err(_) => End::Waited,
-        }
-    }
-
-    /// Ends a device access when nobody can be waiting, because no tensor is left.
-    #[cold]
-    pub(crate) fn end_unseen(&self, claim: Claim) -> End {
-        let field = claim.field();
-        let (Ok(before) | Err(before)) = self.word.update(|word| Some(retire(word, field)));
-        End::after(retire(before, field))
-    }
-
-    /// The last tensor is gone, so nobody begins or waits any more. [`End::Last`]: and no device has access.
-    #[inline]
-    pub(crate) fn desert(&self) -> End {
-        let (Ok(before) | Err(before)) = self.word.update(|word| Some(word | DESERTED));
-        End::after(before | DESERTED)
+    pub(crate) const fn word(&self) -> &P::Word {
+        &self.word
     }
 
     /// Whether nobody has access.
@@ -314,6 +292,37 @@ impl<P: SyncPolicy> Fence<P> {
         let word = self.word.load();
         (DEVICE_READERS.get(word), DEVICE_WRITERS.get(word))
     }
+}
+
+/// Ends a device access that may be all that keeps the fence. Where somebody waits nothing has happened, and the answer
+/// is [`End::Waited`]: find something else that keeps the fence, and [`end`](Fence::end); or, if nothing does, nobody waits
+/// any more, and [`end_unseen`] is the way.
+///
+/// A function of the word alone: somebody else may free the fence as soon as the word has changed, and a reference to all of
+/// it, as an argument, would have to stay valid until the return. A word is all cell, of which that is not asked.
+#[inline]
+pub(crate) fn end_unless_waited<W: Word>(fence: &W, claim: Claim) -> End {
+    let field = claim.field();
+    let step = |word: u32| (word & WAITERS == 0).then(|| retire(word, field));
+    match fence.update(step) {
+        Ok(before) => End::after(retire(before, field)),
+        Err(_) => End::Waited,
+    }
+}
+
+/// Ends a device access when nobody can be waiting, because no tensor is left.
+#[cold]
+pub(crate) fn end_unseen<W: Word>(fence: &W, claim: Claim) -> End {
+    let field = claim.field();
+    let (Ok(before) | Err(before)) = fence.update(|word| Some(retire(word, field)));
+    End::after(retire(before, field))
+}
+
+/// The last tensor is gone, so nobody begins or waits any more. [`End::Last`]: and no device has access.
+#[inline]
+pub(crate) fn desert<W: Word>(fence: &W) -> End {
+    let (Ok(before) | Err(before)) = fence.update(|word| Some(word | DESERTED));
+    End::after(before | DESERTED)
 }
 
 #[cfg(all(test, feature = "std", feature = "critical-section"))]

@@ -1,6 +1,7 @@
 //! Running commands on tensors.
 //!
-//! Invariant: a descriptor is submitted only together with a ticket for each of its operands.
+//! Invariant: a descriptor is submitted only together with a ticket for each of its operands, of which those in device space are
+//! of backends whose addresses are the engines'.
 #![allow(
     unsafe_code,
     reason = "submits descriptors, whose operands it holds tickets for"
@@ -15,28 +16,76 @@ use core::time::Duration;
 use heapless::Vec;
 use wharf_engine::{
     Access, Cargo, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand,
-    Sequence, StreamId,
+    Sequence, StreamId, SubmitError,
 };
-use wharf_sync::{Event, NoClock, Wake};
+use wharf_source::BlockSource;
+use wharf_sync::{Event, NoClock, SyncPolicy, Wake};
 
 use crate::fence::Turn;
+use crate::identity::{IdentityRef, Keep};
 use crate::storage::Patience;
 use crate::within::Limit;
 use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 
 /// The tickets of one launch: the cargo of an engine that serves tensors. They end when the engine lets
 /// go, whether or not anybody asks for the completion.
-pub struct Tickets<T: Target>(Vec<Ticket<T>, MAX_OPERANDS>);
+///
+/// If it went well, the [completion count](Tensor::completions) of each named output then rises by one, after the tickets have
+/// ended and before the submission is complete. For that the cargo keeps the counts, which anonymous outputs do not have.
+pub struct Tickets<T: Target> {
+    tickets: Vec<Ticket<T>, MAX_OPERANDS>,
+    outputs: Vec<Keep<T::Policy, T::Source>, MAX_OPERANDS>,
+}
+
+impl<T: Target> Tickets<T> {
+    /// `tickets` are those of `uses`.
+    fn new(tickets: Vec<Ticket<T>, MAX_OPERANDS>, uses: &[Use<'_, T>]) -> Self {
+        let outputs = uses.iter().filter(|one| one.access == Access::Write);
+        let identities = outputs.filter_map(|one| one.tensor.identity());
+        Self {
+            tickets,
+            // As many as operands at most, of which the descriptor admitted the number.
+            outputs: identities
+                .take(MAX_OPERANDS)
+                .map(IdentityRef::keep)
+                .collect(),
+        }
+    }
+}
 
 impl<T: Target> Cargo for Tickets<T> {
-    fn landed(&mut self, _: Result<(), Fault>) {
-        self.0.clear();
+    fn landed(&mut self, outcome: Result<(), Fault>) {
+        let mut outputs = Outputs(&mut self.outputs, outcome.is_ok());
+        // First: whoever waits for the count finds the bytes free.
+        self.tickets.clear();
+        outputs.complete();
+    }
+}
+
+/// The outputs of a launch that has landed. The ends of tickets, and completions, run wakers: one that panics does not keep
+/// the others from being woken.
+struct Outputs<'o, P: SyncPolicy, S: BlockSource>(&'o mut Vec<Keep<P, S>, MAX_OPERANDS>, bool);
+
+impl<P: SyncPolicy, S: BlockSource> Outputs<'_, P, S> {
+    fn complete(&mut self) {
+        while let Some(output) = self.0.pop() {
+            if self.1 {
+                output.get().completed().complete();
+            }
+        }
+    }
+}
+
+impl<P: SyncPolicy, S: BlockSource> Drop for Outputs<'_, P, S> {
+    fn drop(&mut self) {
+        // None are left, unless one has panicked.
+        self.complete();
     }
 }
 
 impl<T: Target> fmt::Debug for Tickets<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.0).finish()
+        f.debug_list().entries(&self.tickets).finish()
     }
 }
 
@@ -225,6 +274,9 @@ impl<T: Target> Prepared<T> {
                 operand: index,
                 error,
             })?;
+            if !one.tensor.is_for_engines() {
+                return Err(SubmitError::Unreachable { operand: index }.into());
+            }
             let operand = Operand {
                 place,
                 len: one.tensor.len(),
@@ -249,7 +301,8 @@ impl<T: Target> Prepared<T> {
         tickets: Tickets<T>,
     ) -> Result<Submission<'_, E, T>, LaunchError> {
         // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
-        // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
+        // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land. Where it is on a
+        // device, its address is the engine's name for it, and for nothing else.
         let sequence =
             unsafe { engine.submit(self.descriptor, tickets) }.map_err(|refused| refused.error)?;
         Ok(Submission {
@@ -280,7 +333,7 @@ fn tickets<T: Target>(
         // As many as operands, of which the descriptor admitted the number.
         drop(tickets.push(ticket));
     }
-    Ok(Tickets(tickets))
+    Ok(Tickets::new(tickets, uses))
 }
 
 /// A launch that waits for its operands: see [`Launch::launch_when_ready`].

@@ -43,7 +43,10 @@
 //! # Ok::<(), TensorError>(())
 //! ```
 //!
-//! Features are passed down; `std` adds [`Hosted`], and none is on by default.
+//! A tensor that was [named](Tensor::named) is listed in the [`Directory`] of the target, so that an error, which carries a number, can
+//! be [explained](Directory::explain); and it counts how often a launch has completed it ([`Completions`]).
+//!
+//! Features are passed down; `std` adds `Hosted`, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -52,15 +55,21 @@
 extern crate std;
 
 mod batch;
+mod chain;
+mod completion;
 mod copy;
+mod directory;
 mod error;
+mod explain;
 mod fence;
 mod guard;
 mod hold;
 mod holders;
+mod identity;
 mod io;
 mod launch;
 mod lifecycle;
+mod name;
 mod placement;
 mod ready;
 mod relay;
@@ -73,9 +82,13 @@ mod unfenced;
 mod within;
 
 pub use batch::{BatchOp, ReadOp, WriteOp};
+pub use completion::{CompletionError, Completions, Reached};
+pub use directory::{Directory, DirectoryEntry, DirectoryRef, Entries, NoDirectory};
 pub use error::{BatchError, LaunchError, StorageId, TensorError};
+pub use explain::{Explain, Explained};
 pub use guard::{ReadGuard, WriteGuard};
 pub use launch::{Launch, Launching, Submission, Tickets, Use, WaitError};
+pub use name::NamedError;
 pub use placement::Placement;
 pub use ready::WhenReady;
 pub use relay::{CopyError, CopyFault};

@@ -67,7 +67,8 @@ impl<T: Target> Tensor<T> {
         Ok((Self::all_of(first), Self::all_of(second)))
     }
 
-    /// Gives this handle another storage, over `segment`. Its clones and slices keep the old one.
+    /// Gives this handle another storage, over `segment`. Its clones and slices keep the old one, and so does its name: the handle
+    /// is anonymous afterwards.
     ///
     /// # Errors
     /// A device has access to the old storage, or the block source refused. The segment comes back, and the tensor is as it was.
@@ -99,7 +100,7 @@ impl<T: Target> Tensor<T> {
     /// Somebody does, or there is no segment of its own under it: it is empty, a placeholder, or a part. The tensor comes back.
     pub fn into_segment(mut self) -> Result<SegmentMut<T::Memory>, Self> {
         let (offset, len) = (self.offset(), self.len());
-        match self.take_storage().map(StorageRef::into_segment) {
+        match self.take_sole_storage().map(StorageRef::into_segment) {
             Some(Ok(segment)) => Ok(segment),
             Some(Err(storage)) => Err(Self::window(storage, offset, len)),
             None => Err(self),

@@ -26,8 +26,9 @@ use wharf_source::Block;
 use wharf_sync::SyncPolicy;
 
 use crate::error::StorageId;
-use crate::fence::{Claim, End, Fence, Refusal, Turn};
+use crate::fence::{Claim, End, Fence, Refusal, Turn, desert, end_unless_waited, end_unseen};
 use crate::holders::Holders;
+use crate::identity::Window;
 use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
 use crate::{Target, TensorError};
 
@@ -43,13 +44,40 @@ pub(crate) enum Bytes<T: Target> {
 
 /// One of the parts that a storage was split into.
 pub(crate) struct Part<T: Target> {
-    whole: StorageRef<T>,
+    /// Taken when the part is dropped, and by [`into_whole`](Self::into_whole), which is instead of that.
+    whole: ManuallyDrop<StorageRef<T>>,
     start: usize,
+}
+
+impl<T: Target> Part<T> {
+    const fn new(whole: StorageRef<T>, start: usize) -> Self {
+        Self {
+            whole: ManuallyDrop::new(whole),
+            start,
+        }
+    }
+
+    /// Gives the part back to the whole.
+    fn into_whole(self) -> StorageRef<T> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never used again, nor dropped.
+        unsafe { this.rejoin() }
+    }
+
+    /// # Safety
+    /// The part is not used any more, nor dropped.
+    unsafe fn rejoin(&mut self) -> StorageRef<T> {
+        // SAFETY: the caller's promise, so it is taken once.
+        let whole = unsafe { ManuallyDrop::take(&mut self.whole) };
+        whole.get().fence.rejoin();
+        whole
+    }
 }
 
 impl<T: Target> Drop for Part<T> {
     fn drop(&mut self) {
-        self.whole.get().fence.rejoin();
+        // SAFETY: what is dropped is not used any more.
+        drop(unsafe { self.rejoin() });
     }
 }
 
@@ -96,7 +124,8 @@ pub(crate) struct StorageRef<T: Target> {
 
 // SAFETY: another thread may count, fence, wait and trace, use the segment under a claim, and free: so everything in
 // the block that a shared reference reaches must be usable from there, shared and owned. The source is reached by
-// whoever frees alone, so it is sent and never shared.
+// whoever frees, and by whoever has split the storage, until his second part is gone: each of them alone, so it is
+// sent and never shared.
 unsafe impl<T: Target> Send for StorageRef<T>
 where
     T::Memory: Send + Sync,
@@ -216,6 +245,22 @@ impl<T: Target> StorageRef<T> {
         self.get().holders.get()
     }
 
+    /// What is under a window on it, for its name.
+    pub(crate) fn window(&self, offset: usize, len: usize) -> Window<T::Policy> {
+        let storage = self.get();
+        let segment = storage.segment();
+        Window {
+            storage: self.id(),
+            offset,
+            len,
+            storage_len: storage.len,
+            space: self.place().map(|place| place.space()),
+            memory: segment.map(|(segment, _)| (segment.header_ptr().addr().get(), segment.len())),
+            holders: NonNull::from(&storage.holders),
+            fence: NonNull::from(&storage.fence),
+        }
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.block == other.block
     }
@@ -291,10 +336,7 @@ impl<T: Target> StorageRef<T> {
             .split()
             .map_err(|refusal| self.refused(refusal))?;
         // From here on each part takes itself back when it is dropped.
-        let part = |start| Part {
-            whole: self.clone(),
-            start,
-        };
+        let part = |start| Part::new(self.clone(), start);
         let (first, second) = (part(start), part(start + at));
         let storage = |part: Part<T>, len| {
             let parts = (this.clock.clone(), this.trace.clone());
@@ -318,14 +360,14 @@ impl<T: Target> StorageRef<T> {
         Ok(())
     }
 
+    /// Whether [`into_segment`](Self::into_segment) would succeed, as long as nobody begins an access.
+    pub(crate) fn is_segment(&self) -> bool {
+        self.is_sole() && matches!(self.get().bytes, Bytes::Whole(_))
+    }
+
     /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
     pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
-        let storage = self.get();
-        // In this order. Only a holder begins an access, so after the first test nobody does. After the second one nobody is left
-        // who could become a holder to end one in (see `end_waited`). The third finds those who became one before.
-        let sole =
-            storage.holders.get() == 1 && storage.fence.is_idle() && storage.holders.get() == 1;
-        if !sole || !matches!(storage.bytes, Bytes::Whole(_)) {
+        if !self.is_segment() {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
@@ -336,6 +378,23 @@ impl<T: Target> StorageRef<T> {
             // Tested above, and nobody changes what a storage is a storage of.
             Bytes::Part(_) | Bytes::Placeholder => unreachable!(),
         }
+    }
+
+    /// Is no holder any more: not to be used afterwards, nor dropped. Whether nobody keeps the block now.
+    #[inline]
+    fn leave(&self) -> bool {
+        let storage = self.get();
+        storage.holders.leave() && desert(storage.fence.word()) == End::Last
+    }
+
+    /// Whether nobody else keeps the block, so that nobody can begin anything either.
+    fn is_sole(&self) -> bool {
+        let storage = self.get();
+        let alone = || storage.holders.get() == 1;
+        // In this order. Alone, there is no other tensor to begin an access. Then idle, so every device access has ended.
+        // But who ended one that was waited for became a holder before he did (`end_waited`), and may be at the wake
+        // still: so alone once more.
+        alone() && storage.fence.is_idle() && alone()
     }
 
     /// For a device access that the fence has granted, which keeps the block from now on.
@@ -361,10 +420,10 @@ pub(crate) fn offset(place: Option<Place>, by: usize) -> Option<Place> {
 pub(crate) unsafe fn end_device<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
     // SAFETY: invariant 1: the claim keeps the block. The reference is not used after the claim has ended.
     let storage = unsafe { block.as_ref() };
-    match storage.fence.end_unless_waited(claim) {
+    match end_unless_waited(storage.fence.word(), claim) {
         End::Kept => {}
         // SAFETY: nobody keeps it any more, and this is whom the fence told.
-        End::Last => drop(unsafe { free(block) }),
+        End::Last => unsafe { release(block) },
         // SAFETY: nothing has ended, so the caller's promise still holds.
         End::Waited => unsafe { end_waited(block, claim) },
     }
@@ -383,9 +442,33 @@ unsafe fn end_waited<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
     if storage.holders.join_others() {
         let keeper = StorageRef { block };
         keeper.get().fence.end(claim);
-    } else if storage.fence.end_unseen(claim) == End::Last {
+    } else if end_unseen(storage.fence.word(), claim) == End::Last {
         // SAFETY: as in `end_device`.
-        drop(unsafe { free(block) });
+        unsafe { release(block) };
+    }
+}
+
+/// Frees a block, and those of which it was the last part: one after the other, because parts of parts may go deeper than a
+/// stack does.
+///
+/// # Safety
+/// As for [`free`].
+unsafe fn release<T: Target>(mut block: NonNull<Storage<T>>) {
+    loop {
+        // SAFETY: the caller's promise; from the second time on, the whole's last holder left just now.
+        let (bytes, room) = unsafe { free(block) };
+        let part = match bytes {
+            Bytes::Part(part) => part,
+            // Before the room.
+            bytes => return drop(bytes),
+        };
+        let whole = part.into_whole();
+        drop(room);
+        let whole = ManuallyDrop::new(whole);
+        if !whole.leave() {
+            return;
+        }
+        block = whole.block;
     }
 }
 
@@ -427,10 +510,9 @@ impl<T: Target> Clone for StorageRef<T> {
 impl<T: Target> Drop for StorageRef<T> {
     #[inline]
     fn drop(&mut self) {
-        let storage = self.get();
-        if storage.holders.leave() && storage.fence.desert() == End::Last {
+        if self.leave() {
             // SAFETY: nobody keeps it any more, and this is whom the fence told.
-            drop(unsafe { free(self.block) });
+            unsafe { release(self.block) };
         }
     }
 }

@@ -4,10 +4,11 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ops::{Bound, RangeBounds};
 
-use wharf_backend::{BackendRef, Erases, MemSpace, Place, Returned, SegmentMut};
+use wharf_backend::{BackendRef, Caps, Erases, MemBackend, MemSpace, Place, Returned, SegmentMut};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
+use crate::identity::IdentityRef;
 use crate::storage::{Bytes, Patience, StorageRef, offset};
 use crate::{Target, TensorError, Ticket};
 
@@ -16,7 +17,8 @@ use crate::{Target, TensorError, Ticket};
 /// A tensor is a handle: a counted storage, an offset and a length. It knows no type and no shape. Everything that touches
 /// the bytes goes through the fence of the storage, so host and device never meet there; see the [crate](crate) page.
 ///
-/// Slices are anonymous, share the storage and its fence, and cost a count. One fence per storage means that while a device
+/// It may have a [name](Self::named), and a [completion count](Self::completions) with it, which its clones share. Slices are
+/// anonymous, share the storage and its fence, and cost a count. One fence per storage means that while a device
 /// writes one half, the host waits for the other half too: buffers that alternate are two tensors.
 ///
 /// ```
@@ -34,6 +36,8 @@ use crate::{Target, TensorError, Ticket};
 /// # Ok::<(), wharf_tensor::TensorError>(())
 /// ```
 pub struct Tensor<T: Target> {
+    /// Before the storage: it is dropped first (invariant 3 of [`identity`](crate::identity)).
+    identity: Option<IdentityRef<T>>,
     storage: Option<StorageRef<T>>,
     offset: usize,
     len: usize,
@@ -44,6 +48,7 @@ impl<T: Target> Tensor<T> {
     #[must_use]
     pub const fn empty() -> Self {
         Self {
+            identity: None,
             storage: None,
             offset: 0,
             len: 0,
@@ -106,6 +111,7 @@ impl<T: Target> Tensor<T> {
     /// `offset..offset + len` lies in the storage.
     pub(crate) const fn window(storage: StorageRef<T>, offset: usize, len: usize) -> Self {
         Self {
+            identity: None,
             storage: Some(storage),
             offset,
             len,
@@ -157,6 +163,7 @@ impl<T: Target> Tensor<T> {
         let storage = self.storage()?;
         let (start, len) = self.bounds(range)?;
         Ok(Self {
+            identity: None,
             storage: Some(storage.clone()),
             // No wrap: the window lies in the storage.
             offset: self.offset + start,
@@ -188,12 +195,35 @@ impl<T: Target> Tensor<T> {
         offset(self.storage.as_ref()?.place(), self.offset)
     }
 
+    /// Whether an engine may be given the place: it is the host's, or the backend says that engines find this memory there.
+    pub(crate) fn is_for_engines(&self) -> bool {
+        let segment = self.storage.as_ref().and_then(|it| it.get().segment());
+        segment.is_some_and(|(segment, _)| {
+            matches!(segment.place(), Place::Host(_))
+                || segment.backend().caps().contains(Caps::ENGINE_ADDRESSED)
+        })
+    }
+
     pub(crate) fn storage(&self) -> Result<&StorageRef<T>, TensorError> {
         self.storage.as_ref().ok_or(TensorError::NoStorage)
     }
 
-    pub(crate) fn take_storage(&mut self) -> Option<StorageRef<T>> {
+    /// The storage, if nobody else has it and there is a segment of its own under it. What is left is empty, and its name gone.
+    pub(crate) fn take_sole_storage(&mut self) -> Option<StorageRef<T>> {
+        if !self.storage.as_ref()?.is_segment() {
+            return None;
+        }
+        self.identity = None;
         self.storage.take()
+    }
+
+    pub(crate) const fn identity(&self) -> Option<&IdentityRef<T>> {
+        self.identity.as_ref()
+    }
+
+    /// `identity` is one for this window on this storage.
+    pub(crate) fn identify(&mut self, identity: IdentityRef<T>) {
+        self.identity = Some(identity);
     }
 
     /// Start and length of `range` in this tensor.
@@ -239,9 +269,10 @@ impl<T: Target> Tensor<T> {
 }
 
 impl<T: Target> Clone for Tensor<T> {
-    /// Another handle to the same bytes.
+    /// Another handle to the same bytes, with the same name and completion count, if it has them.
     fn clone(&self) -> Self {
         Self {
+            identity: self.identity.clone(),
             storage: self.storage.clone(),
             offset: self.offset,
             len: self.len,
@@ -258,6 +289,7 @@ impl<T: Target> Default for Tensor<T> {
 impl<T: Target> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tensor")
+            .field("name", &self.name())
             .field("storage", &self.storage)
             .field("offset", &self.offset)
             .field("len", &self.len)

@@ -21,6 +21,9 @@ pub enum TraceKind {
     Free = 28,
     /// A call waits for the fence of a storage.
     Blocked = 29,
+    /// A wait for a completion count goes on for long: see [`Completions::warning_every`](crate::Completions::warning_every).
+    /// Not one of that runtime's, which writes a line to its log.
+    Overdue = 128,
 }
 
 /// Where in its life an event is.

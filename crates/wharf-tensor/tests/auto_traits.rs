@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use wharf_backend::{Heap, MemBackend, StaticPool};
 use wharf_engine::CpuEngine;
-use wharf_source::{Census, HeapSource, StaticPoolSource};
-use wharf_sync::{Blocking, Critical, NoClock, Unsync};
+use wharf_source::{BlockSource, Census, HeapSource, StaticPoolSource};
+use wharf_sync::{Blocking, Critical, NoClock, SyncPolicy, Unsync};
 use wharf_tensor::{
-    Firmware, Hosted, NoTrace, Parts, ReadGuard, Submission, Tensor, Ticket, Tickets, TraceEvent,
-    TraceSink, Use, WriteGuard,
+    Completions, Directory, DirectoryEntry, Firmware, Hosted, NoTrace, Parts, Reached, ReadGuard,
+    Submission, Tensor, Ticket, Tickets, TraceEvent, TraceSink, Use, WriteGuard,
 };
 
 const fn send<T: Send>() {}
@@ -48,6 +48,9 @@ macro_rules! crosses {
             send::<Use<'static, $target>>();
             send::<CpuEngine<$policy, Tickets<$target>>>();
             sync::<CpuEngine<$policy, Tickets<$target>>>();
+            send::<Completions<'static, $target>>();
+            sync::<Completions<'static, $target>>();
+            send::<Reached<'static, $target>>();
             send::<Submission<'static, CpuEngine<$policy, Tickets<$target>>, $target>>();
             sync::<Submission<'static, CpuEngine<$policy, Tickets<$target>>, $target>>();
         };)+
@@ -60,6 +63,8 @@ macro_rules! stays {
         $(
             not!(Send: Tensor<$target>, Ticket<$target>, Tickets<$target>, Use<'static, $target>);
             not!(Sync: Tensor<$target>, Ticket<$target>, Tickets<$target>, Use<'static, $target>);
+            not!(Send: Completions<'static, $target>, Reached<'static, $target>);
+            not!(Sync: Completions<'static, $target>, Reached<'static, $target>);
             not!(Send: ReadGuard<'static, $target>, WriteGuard<'static, $target>);
             not!(Sync: ReadGuard<'static, $target>, WriteGuard<'static, $target>);
             not!(Sync: CpuEngine<$policy, Tickets<$target>>);
@@ -70,6 +75,21 @@ macro_rules! stays {
     };
 }
 
+const fn listed<P: SyncPolicy, S: BlockSource + Send>()
+where
+    Directory<P, S>: Send + Sync,
+    DirectoryEntry<P, S>: Send + Sync,
+{
+}
+const _: () = listed::<Blocking, HeapSource>();
+const _: () = listed::<Critical, &'static Source<Critical>>();
+// An entry is freed by whoever drops it last: the source is sent, and never shared.
+const _: () = listed::<Blocking, SentOnly>();
+not!(Send: Directory<Blocking, Rc<HeapSource>>, DirectoryEntry<Blocking, Rc<HeapSource>>);
+not!(Sync: Directory<Blocking, Rc<HeapSource>>, DirectoryEntry<Blocking, Rc<HeapSource>>);
+not!(Send: Directory<Unsync, HeapSource>, DirectoryEntry<Unsync, HeapSource>);
+not!(Sync: Directory<Unsync, HeapSource>, DirectoryEntry<Unsync, HeapSource>);
+
 type Source<P> = StaticPoolSource<P, 4096, 4>;
 type ErasedHere<P> = Arc<dyn MemBackend<Policy = P>>;
 
@@ -79,6 +99,7 @@ crosses! {
     Parts<Arc<StaticPool<Blocking, 64, 4>>, HeapSource>, Blocking;
     Parts<&'static StaticPool<Critical, 64, 4>, &'static Source<Critical>>, Critical;
     Firmware<Critical, Source<Critical>>, Critical;
+    Firmware<Critical, Source<Critical>, NoClock, &'static Directory<Critical, &'static Source<Critical>>>, Critical;
     // A source handle is used by one thread at a time: it is sent, and never shared.
     Parts<Heap<Blocking>, SentOnly>, Blocking;
 }
@@ -105,7 +126,7 @@ struct SentOnly {
 }
 
 // SAFETY: the heap.
-unsafe impl wharf_source::BlockSource for SentOnly {
+unsafe impl BlockSource for SentOnly {
     fn try_alloc(&self, layout: std::alloc::Layout) -> Option<std::ptr::NonNull<u8>> {
         HeapSource.try_alloc(layout)
     }

@@ -18,8 +18,8 @@ use wharf_engine::{Access, Command, CpuEngine, KernelFault, Lent, Stream};
 use wharf_source::{BlockSource, HeapSource, SourceError};
 use wharf_sync::{Clock, Critical, NoClock, Unsync};
 use wharf_tensor::{
-    Launch, NoTrace, Parts, Target, Tensor, TensorError, Tickets, TraceEvent, TraceKind,
-    TracePhase, TraceSink,
+    Launch, NoDirectory, NoTrace, Parts, Target, Tensor, TensorError, Tickets, TraceEvent,
+    TraceKind, TracePhase, TraceSink,
 };
 
 type Sketch = Parts<Heap<Unsync>, HeapSource>;
@@ -37,6 +37,7 @@ impl Target for Fickle {
     type Source = Arc<Books>;
     type Clock = NoClock;
     type Trace = NoTrace;
+    type Directory = NoDirectory;
     fn source(&self) -> &Arc<Books> {
         self.asked.set(self.asked.get() + 1);
         &self.sources[self.asked.get() % 2]
@@ -46,6 +47,9 @@ impl Target for Fickle {
     }
     fn trace(&self) -> &NoTrace {
         &NoTrace
+    }
+    fn directory(&self) -> &NoDirectory {
+        &NoDirectory
     }
 }
 

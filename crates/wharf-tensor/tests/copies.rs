@@ -383,3 +383,19 @@ fn a_tensor_over_a_filled_segment_takes_nothing_from_it() {
     drop(tensor);
     assert_eq!(bench.device.segments(), 0);
 }
+
+#[test]
+fn a_copy_from_a_placeholder_leaves_every_side_as_it_was() {
+    let bench = Bench::new();
+    let nothing = Tensor::placeholder(&bench.target, 300).unwrap();
+    for side in [Side::Host, Side::Device] {
+        let real = bench.tensor(side, &ramp(5, 300));
+        assert_eq!(real.copy_from(&nothing), Ok(()));
+        assert_eq!(bytes(&real), ramp(5, 300), "{side:?}");
+        assert_eq!(nothing.copy_from(&real), Ok(()));
+    }
+    // However long it is, it takes no time: there is nothing to move.
+    let long = [(); 2].map(|()| Tensor::placeholder(&bench.target, usize::MAX).unwrap());
+    assert_eq!(long[0].copy_from(&long[1]), Ok(()));
+    assert_eq!(long[0].copy_from(&long[0]), Ok(()));
+}

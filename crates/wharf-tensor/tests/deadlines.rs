@@ -368,6 +368,19 @@ fn a_submission_is_waited_for_again_after_its_deadline() {
 }
 
 #[test]
+fn an_end_in_the_last_moment_counts() {
+    Hands::set(0);
+    let tensor = tensor::<Critical>(&[1]);
+    let engine = Rc::new(Stepped::<Timed<Critical>>::new());
+    let mut submission = engine.launch(Command::Fill(2), &[tensor.output()]).unwrap();
+    let served = engine.clone();
+    Hands::on_look(move || assert!(served.step()));
+    // The deadline has passed when it is looked for, and so is the work done.
+    assert_eq!(submission.wait_until(Duration::ZERO), Ok(()));
+    assert_eq!(bytes(&tensor), [2]);
+}
+
+#[test]
 fn alone_a_submission_is_not_waited_for_and_stays() {
     Hands::set(0);
     let tensor = tensor::<Unsync>(&[1]);

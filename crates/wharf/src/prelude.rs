@@ -19,8 +19,8 @@ pub use crate::source::{Census, StaticPoolSource};
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
-    BatchError, Firmware, Launch, LaunchError, Parts, Submission, Target, Tensor, TensorError,
-    Tickets, Use, WaitError,
+    BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, Parts,
+    Submission, Target, Tensor, TensorError, Tickets, Use, WaitError,
 };
 
 #[cfg(feature = "alloc")]

@@ -74,6 +74,10 @@ impl fmt::Display for RangeError {
 impl core::error::Error for RangeError {}
 
 /// Addresses `base..base + len` of a device, lent to a [`BorrowedBackend`](super::BorrowedBackend).
+///
+/// They mean something to the hook, and to nobody else: anybody may write down any. So engines are not given them
+/// ([`Caps::ENGINE_ADDRESSED`](crate::Caps::ENGINE_ADDRESSED)); memory that a device works on is a [`LentMemory`] or a
+/// [`MemBackend`](crate::MemBackend) of your own.
 #[derive(Debug)]
 pub struct DeviceRange<H> {
     base: DeviceAddress,
@@ -104,7 +108,7 @@ impl<H> DeviceRange<H> {
     }
 }
 
-// SAFETY: a device address is a number; the CPU reaches nothing by it.
+// SAFETY: a device address is a number; the CPU reaches nothing by it, and an engine is not given it.
 unsafe impl<H: DeviceTransfer> LentMemory for DeviceRange<H> {
     type Access = Init;
     const VENDS: bool = true;

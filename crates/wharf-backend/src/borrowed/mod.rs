@@ -37,6 +37,7 @@ use slot::Slot;
 ///   also for writes, and nobody else touches them; if it is [`ReadOnly`](crate::ReadOnly) nobody writes them, and `copy_in` and `fill` do not
 ///   either.
 /// * `Access` is [`Init`](crate::Init) or [`ReadOnly`](crate::ReadOnly).
+/// * `caps` says [`Caps::ENGINE_ADDRESSED`] only if what [`MemBackend`] says of it holds of `place`.
 /// * If the value is `Sync`, its transfers may be called between threads, on ranges of which none that is written overlaps
 ///   another.
 pub unsafe trait LentMemory {

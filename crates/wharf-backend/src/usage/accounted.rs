@@ -16,7 +16,8 @@ use crate::{AllocHint, BackendRef, Header, MemBackend, SegmentMut, State};
 /// events. A `vend` is a [`vend_tagged`](Self::vend_tagged) without a tag.
 ///
 /// # Safety
-/// [`vend_tagged`](Self::vend_tagged) keeps the laws of [`MemBackend::vend`].
+/// [`vend_tagged`](Self::vend_tagged) keeps the laws of [`MemBackend::vend`]; and a segment that it vends starts at a multiple of
+/// its hint's [`alignment`](AllocHint::alignment), which is then that of a [`Tagged`](super::Tagged) with this hint.
 pub unsafe trait Accounted: MemBackend {
     /// Which memory it is.
     fn channel(&self) -> ChannelId;

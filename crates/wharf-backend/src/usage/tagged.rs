@@ -7,7 +7,6 @@
 )]
 
 use core::fmt;
-use core::ops::Deref;
 use core::ptr::NonNull;
 
 use wharf_source::Census;
@@ -78,6 +77,11 @@ where
         &self.channel
     }
 
+    /// The backend. By the law of [`BackendRef`] it is the same each time.
+    fn inner(&self) -> &R::Backend {
+        self.channel.backend()
+    }
+
     /// The hint of a request, completed by our own where it wishes nothing.
     fn merged(&self, hint: AllocHint) -> AllocHint {
         let class = match hint.class() {
@@ -104,7 +108,7 @@ impl<R: fmt::Debug> fmt::Debug for Tagged<R> {
 // SAFETY: the inner reference keeps the backend, through which everything goes; the rest is plain values.
 unsafe impl<R> BackendRef for Tagged<R>
 where
-    R: BackendRef + Deref<Target = <R as BackendRef>::Backend>,
+    R: BackendRef,
     R::Backend: Accounted,
 {
     type Policy = R::Policy;
@@ -120,7 +124,7 @@ where
 unsafe impl<R> Erases<Tagged<R>>
     for alloc::sync::Arc<dyn MemBackend<Policy = R::Policy> + Send + Sync>
 where
-    R: BackendRef + Deref<Target = <R as BackendRef>::Backend> + Send + Sync + 'static,
+    R: BackendRef + Send + Sync + 'static,
     R::Backend: Accounted,
 {
     fn erase(reference: Tagged<R>) -> Self {
@@ -129,10 +133,10 @@ where
 }
 
 // SAFETY: every header comes from the backend behind the reference and goes back to it, and that one does not move with
-// this one.
+// this one. The alignment is that of every hint that goes in, which is met (the law of `Accounted`).
 unsafe impl<R> MemBackend for Tagged<R>
 where
-    R: BackendRef + Deref<Target = <R as BackendRef>::Backend>,
+    R: BackendRef,
     R::Backend: Accounted,
 {
     type Policy = R::Policy;
@@ -142,46 +146,46 @@ where
     }
 
     fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
-        self.channel.refusal(size, self.merged(hint))
+        self.inner().refusal(size, self.merged(hint))
     }
 
     unsafe fn reclaim(&self, header: NonNull<Header<R::Policy>>) {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.reclaim(header) }
+        unsafe { self.inner().reclaim(header) }
     }
 
     unsafe fn place(&self, header: NonNull<Header<R::Policy>>) -> Place {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.place(header) }
+        unsafe { self.inner().place(header) }
     }
 
     fn may_own(&self, header: NonNull<Header<R::Policy>>) -> bool {
-        self.channel.may_own(header)
+        self.inner().may_own(header)
     }
 
     fn caps(&self) -> Caps {
-        self.channel.caps()
+        self.inner().caps()
     }
 
     fn space(&self) -> MemSpace {
-        self.channel.space()
+        self.inner().space()
     }
 
     fn alignment(&self) -> usize {
         let asked = usize::try_from(self.hint.alignment()).unwrap_or(1);
-        self.channel.alignment().max(asked)
+        self.inner().alignment().max(asked)
     }
 
     fn max_segment_size(&self) -> usize {
-        self.channel.max_segment_size_for(self.hint)
+        self.inner().max_segment_size_for(self.hint)
     }
 
     fn census(&self) -> Census {
-        self.channel.census()
+        self.inner().census()
     }
 
     fn name(&self) -> &'static str {
-        self.channel.name()
+        self.inner().name()
     }
 
     unsafe fn before_io(
@@ -192,7 +196,7 @@ where
         direction: IoDirection,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.before_io(header, offset, len, direction) }
+        unsafe { self.inner().before_io(header, offset, len, direction) }
     }
 
     unsafe fn after_io(
@@ -203,7 +207,7 @@ where
         direction: IoDirection,
     ) {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.after_io(header, offset, len, direction) }
+        unsafe { self.inner().after_io(header, offset, len, direction) }
     }
 
     unsafe fn copy_in(
@@ -214,7 +218,7 @@ where
         len: usize,
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.copy_in(header, offset, source, len) }
+        unsafe { self.inner().copy_in(header, offset, source, len) }
     }
 
     unsafe fn copy_out(
@@ -225,7 +229,7 @@ where
         len: usize,
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.copy_out(header, offset, destination, len) }
+        unsafe { self.inner().copy_out(header, offset, destination, len) }
     }
 
     unsafe fn fill(
@@ -236,18 +240,18 @@ where
         byte: u8,
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.fill(header, offset, len, byte) }
+        unsafe { self.inner().fill(header, offset, len, byte) }
     }
 }
 
 // SAFETY: the inner backend keeps the laws of `vend`.
 unsafe impl<R> Accounted for Tagged<R>
 where
-    R: BackendRef + Deref<Target = <R as BackendRef>::Backend>,
+    R: BackendRef,
     R::Backend: Accounted,
 {
     fn channel(&self) -> ChannelId {
-        self.channel.channel()
+        self.inner().channel()
     }
 
     fn vend_tagged(
@@ -256,31 +260,31 @@ where
         hint: AllocHint,
         tag: &Tag,
     ) -> Option<NonNull<Header<R::Policy>>> {
-        self.channel.vend_tagged(size, self.merged(hint), tag)
+        self.inner().vend_tagged(size, self.merged(hint), tag)
     }
 
     fn max_segment_size_for(&self, hint: AllocHint) -> usize {
-        self.channel.max_segment_size_for(self.merged(hint))
+        self.inner().max_segment_size_for(self.merged(hint))
     }
 
     unsafe fn allocation(&self, header: NonNull<Header<R::Policy>>) -> Allocation {
         // SAFETY: as the caller promises.
-        unsafe { self.channel.allocation(header) }
+        unsafe { self.inner().allocation(header) }
     }
 
     fn usage(&self) -> UsageBooks {
-        self.channel.usage()
+        self.inner().usage()
     }
 
     fn largest_free(&self) -> usize {
-        self.channel.largest_free()
+        self.inner().largest_free()
     }
 
     fn recorded(&self) -> u64 {
-        self.channel.recorded()
+        self.inner().recorded()
     }
 
     fn event(&self, number: u64) -> Option<UsageEvent> {
-        self.channel.event(number)
+        self.inner().event(number)
     }
 }

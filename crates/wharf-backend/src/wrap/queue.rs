@@ -1,9 +1,11 @@
 //! Who waits for memory, in the order in which they came.
 //!
 //! Invariants of a [`WaitQueue`]:
-//! 1. a node is reached through `list` only inside its lock, and so are all its cells but `linked`, which is its owner's;
+//! 1. a node is reached through `list` only inside its lock, and so are all its cells but `queue`, which is its owner's;
 //! 2. a node is linked from [`stand`](WaitQueue::stand) to [`leave`](WaitQueue::leave). It is pinned, and its owner leaves
-//!    before it is dropped; so a linked node is memory that is still there (also when its owner was forgotten);
+//!    before it is dropped; so a linked node is memory that is still there (also when its owner was forgotten). Until then
+//!    the queue is there too: the owner, an `AllocAsync`, has it from its backend, which it keeps. The node knows which one it
+//!    is, because [`Waits`](super::Waits) is a safe trait, and may name another each time;
 //! 3. no waker is cloned, woken or dropped inside of the lock, and the event is notified outside of it.
 #![allow(
     unsafe_code,
@@ -64,8 +66,8 @@ pub(super) struct Node {
     waker: Cell<Option<Waker>>,
     /// Whether a thread sleeps here, and no task.
     thread: Cell<bool>,
-    /// For the owner alone.
-    linked: Cell<bool>,
+    /// The queue that it is linked in: a `WaitQueue` of the owner's policy. For the owner alone.
+    queue: Cell<Option<NonNull<()>>>,
     /// Others point here.
     _pinned: PhantomPinned,
 }
@@ -80,13 +82,13 @@ impl Node {
             next: Cell::new(None),
             waker: Cell::new(None),
             thread: Cell::new(false),
-            linked: Cell::new(false),
+            queue: Cell::new(None),
             _pinned: PhantomPinned,
         }
     }
 
     pub(super) const fn is_linked(&self) -> bool {
-        self.linked.get()
+        self.queue.get().is_some()
     }
 }
 
@@ -191,15 +193,24 @@ impl<P: SyncPolicy> WaitQueue<P> {
         }
     }
 
-    /// Takes a place at the end, or keeps the one that `node` has, to be woken there through `task`, or as a thread. Whether
-    /// that is the first place: then look whether there is memory. (In this order: memory that comes after the look wakes.)
+    /// Takes a place at the end, or keeps the one that `node` has, in whatever queue, to be woken there through `task`, or as a
+    /// thread. Whether that is the first place: then look whether there is memory. (In this order: memory that comes after the
+    /// look wakes.)
     pub(super) fn stand(&self, node: Pin<&Node>, task: Option<&Waker>) -> bool {
         let mut waker = task.cloned();
-        let linked = node.linked.replace(true);
         let node = node.get_ref();
         let here = NonNull::from(node);
-        let first = self.list.with(|list| {
-            if !linked {
+        let linked = node.queue.get();
+        let queue = match linked {
+            // SAFETY: invariant 2.
+            Some(queue) => unsafe { queue.cast::<Self>().as_ref() },
+            None => {
+                node.queue.set(Some(NonNull::from(self).cast()));
+                self
+            }
+        };
+        let first = queue.list.with(|list| {
+            if linked.is_none() {
                 // SAFETY: pinned and not linked; the owner, an `AllocAsync`, leaves when it is dropped.
                 unsafe { list.push(here) };
             }
@@ -211,15 +222,17 @@ impl<P: SyncPolicy> WaitQueue<P> {
         first
     }
 
-    /// Gives the place up. If it was the first, whoever is first now looks: a wake may have been spent on this one, or it may
-    /// have left some memory over.
-    pub(super) fn leave(&self, node: Pin<&Node>) {
-        if !node.linked.replace(false) {
+    /// Gives the place up, if `node` has one. If it was the first, whoever is first now looks: a wake may have been spent on this
+    /// one, or it may have left some memory over.
+    pub(super) fn leave(node: Pin<&Node>) {
+        let Some(queue) = node.queue.take() else {
             return;
-        }
+        };
+        // SAFETY: invariant 2.
+        let queue = unsafe { queue.cast::<Self>().as_ref() };
         let node = node.get_ref();
         let here = NonNull::from(node);
-        let (waker, next) = self.list.with(|list| {
+        let (waker, next) = queue.list.with(|list| {
             let was_first = list.first.get() == Some(here);
             // SAFETY: it was linked.
             unsafe { list.unlink(here) };
@@ -227,7 +240,7 @@ impl<P: SyncPolicy> WaitQueue<P> {
             (node.waker.take(), next)
         });
         drop(waker);
-        self.call(next);
+        queue.call(next);
     }
 
     /// To be taken before a look; then [`sleep`](Self::sleep).

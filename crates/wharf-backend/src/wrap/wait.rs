@@ -84,7 +84,7 @@ impl From<AllocError> for WaitError {
 /// A future may be dropped at any time. It leaves the queue, and if it was first, the next one looks at once: neither a wake nor
 /// a segment is lost.
 pub trait Waits: MemBackend {
-    /// The waiters, always the same queue. For the code of this module.
+    /// The waiters, always the same queue: of two, each would wake its own. For the code of this module.
     fn waiters(&self) -> &WaitQueue<Self::Policy>;
 
     /// A segment of `size` bytes, as soon as there is one. Blocks: not for interrupt handlers.
@@ -227,7 +227,7 @@ where
             if first { attempt() } else { None }
         });
         if answer.is_some() {
-            waiters.leave(self.node());
+            WaitQueue::<R::Policy>::leave(self.node());
         }
         answer
     }
@@ -255,7 +255,7 @@ where
     fn drop(&mut self) {
         // SAFETY: it is not moved any more.
         let this = unsafe { Pin::new_unchecked(&*self) };
-        this.waiters().leave(this.node());
+        WaitQueue::<R::Policy>::leave(this.node());
     }
 }
 

@@ -1,4 +1,5 @@
 //! Pools against values worked out by hand or by counting: strides, slots, order, refusals, census.
+#![cfg(all(feature = "std", feature = "critical-section"))]
 
 use core::mem::MaybeUninit;
 

@@ -4,16 +4,19 @@
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
+use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
 
-use wharf_backend::wrap::{AllocAsync, BackendEvent, Finding, WaitError, Waits, alloc_wait};
+use wharf_backend::wrap::{
+    AllocAsync, BackendEvent, Finding, WaitError, WaitQueue, Waits, alloc_wait,
+};
 use wharf_backend::{
-    AllocError, AllocHint, BackendExt, Checked, FaultInject, FreeList, MemBackend, Quota, Scrub,
-    SegmentMut, StaticPool, Traced, Uninit, Waitable,
+    AllocError, AllocHint, BackendExt, Caps, Census, Checked, FaultInject, FreeList, Header,
+    MemBackend, Place, Quota, Scrub, SegmentMut, StaticPool, Traced, Uninit, Waitable,
 };
 use wharf_sync::{Blocking, Clock, ConstInit, Critical, NoClock, StdClock, SyncPolicy, Unsync};
 
@@ -475,4 +478,85 @@ fn a_share_that_can_never_have_any_does_not_wait() {
         Waiter::new(common.alloc_async(0)).poll(),
         Poll::Ready(Err(AllocError::Unsupported))
     ));
+}
+
+/// Names another queue each time, as a safe implementation may.
+struct Fickle {
+    pool: StaticPool<Unsync, 16, 1>,
+    queues: [WaitQueue<Unsync>; 2],
+    asked: Cell<usize>,
+}
+
+// SAFETY: the pool's segments.
+unsafe impl MemBackend for Fickle {
+    type Policy = Unsync;
+    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Unsync>>> {
+        self.pool.vend(size, hint)
+    }
+    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
+        self.pool.refusal(size, hint)
+    }
+    unsafe fn reclaim(&self, header: NonNull<Header<Unsync>>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.pool.reclaim(header) };
+        self.queues.iter().for_each(WaitQueue::wake);
+    }
+    unsafe fn place(&self, header: NonNull<Header<Unsync>>) -> Place {
+        // SAFETY: as the caller promises.
+        unsafe { self.pool.place(header) }
+    }
+    fn may_own(&self, header: NonNull<Header<Unsync>>) -> bool {
+        self.pool.may_own(header)
+    }
+    fn caps(&self) -> Caps {
+        self.pool.caps()
+    }
+    fn alignment(&self) -> usize {
+        self.pool.alignment()
+    }
+    fn max_segment_size(&self) -> usize {
+        self.pool.max_segment_size()
+    }
+    fn census(&self) -> Census {
+        self.pool.census()
+    }
+    fn name(&self) -> &'static str {
+        "fickle"
+    }
+}
+
+impl Waits for Fickle {
+    fn waiters(&self) -> &WaitQueue<Unsync> {
+        self.asked.set(self.asked.get() + 1);
+        &self.queues[self.asked.get() % 2]
+    }
+}
+
+#[test]
+fn who_waits_leaves_the_queue_that_he_stands_in_whichever_is_named() {
+    for polls in 1..5 {
+        let memory = Fickle {
+            pool: StaticPool::new(),
+            queues: [WaitQueue::new(), WaitQueue::new()],
+            asked: Cell::new(0),
+        };
+        let held = memory.alloc(16).unwrap();
+        let mut waiters: Vec<_> = (0..3)
+            .map(|_| Waiter::new(memory.alloc_async(16)))
+            .collect();
+        for (waiter, more) in waiters.iter_mut().zip(0..) {
+            for _ in 0..polls + more {
+                assert!(waiter.poll().is_pending());
+            }
+        }
+        waiters.swap_remove(0);
+        drop(held);
+        drop(waiters);
+        for queue in &memory.queues {
+            // Whoever were left in here would be memory that is gone.
+            queue.wake();
+            let shown = format!("{queue:?}");
+            assert!(shown.contains("waited_for: false"), "{shown}");
+        }
+    }
 }

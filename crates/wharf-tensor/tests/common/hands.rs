@@ -10,6 +10,7 @@ type Step = (u64, Box<dyn FnOnce()>);
 
 thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
+    static LOOK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     static SCRIPT: RefCell<Vec<Step>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -22,6 +23,11 @@ impl Hands {
     pub(crate) fn set(now: u64) {
         NOW.set(now);
         SCRIPT.take();
+        LOOK.take();
+    }
+    /// Something happens while somebody looks at the clock, the next time.
+    pub(crate) fn on_look(step: impl FnOnce() + 'static) {
+        LOOK.set(Some(Box::new(step)));
     }
     /// At second `when` something happens, if somebody waits until then.
     pub(crate) fn at(when: u64, step: impl FnOnce() + 'static) {
@@ -34,6 +40,9 @@ impl Hands {
 
 impl Clock for Hands {
     fn now(&self) -> Duration {
+        if let Some(step) = LOOK.take() {
+            step();
+        }
         Duration::from_secs(NOW.get())
     }
     fn idle(&self) {

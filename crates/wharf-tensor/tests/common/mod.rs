@@ -215,7 +215,7 @@ unsafe impl<P: SyncPolicy> MemBackend for Device<P> {
         true
     }
     fn caps(&self) -> Caps {
-        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED
+        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED
     }
     fn space(&self) -> MemSpace {
         MemSpace::Device

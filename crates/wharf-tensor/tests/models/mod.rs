@@ -100,7 +100,7 @@ unsafe impl MemBackend for Cell {
         true
     }
     fn caps(&self) -> Caps {
-        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED
+        Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::ENGINE_ADDRESSED
     }
     fn space(&self) -> MemSpace {
         MemSpace::Device

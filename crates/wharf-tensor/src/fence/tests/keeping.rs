@@ -74,26 +74,26 @@ fn the_last_of_tensors_and_devices_is_told() {
 
     // Without a device: the tensors.
     let fence = Fence::<Unsync>::new();
-    assert_eq!(fence.desert(), End::Last);
+    assert_eq!(desert(&fence.word), End::Last);
     assert_eq!(fence.word.load(), GONE);
 
     // The device first: the tensors again.
     let fence = Fence::<Unsync>::new();
     fence.try_begin(read).unwrap();
-    assert_eq!(fence.end_unless_waited(read), End::Kept);
+    assert_eq!(end_unless_waited(&fence.word, read), End::Kept);
     assert_eq!(fence.word.load(), 0);
-    assert_eq!(fence.desert(), End::Last);
+    assert_eq!(desert(&fence.word), End::Last);
 
     // The tensors first: the last device.
     let fence = Fence::<Unsync>::new();
     fence.try_begin(write).unwrap();
     fence.try_begin(read).unwrap();
     assert_eq!(fence.word.load(), a | WRITER | READER);
-    assert_eq!(fence.desert(), End::Kept);
+    assert_eq!(desert(&fence.word), End::Kept);
     assert_eq!(fence.word.load(), a | WRITER | READER | GONE);
-    assert_eq!(fence.end_unless_waited(write), End::Kept);
+    assert_eq!(end_unless_waited(&fence.word, write), End::Kept);
     assert_eq!(fence.word.load(), a | READER | GONE);
-    assert_eq!(fence.end_unless_waited(read), End::Last);
+    assert_eq!(end_unless_waited(&fence.word, read), End::Last);
 }
 
 #[test]
@@ -109,14 +109,14 @@ fn a_host_that_writes_is_no_desert() {
         fence.try_begin(host).unwrap();
         assert_eq!(End::after(fence.word.load()), End::Kept, "{host:?}");
         // A guard that was forgotten does not keep the storage from the last to go.
-        assert_eq!(fence.desert(), End::Last, "{host:?}");
+        assert_eq!(desert(&fence.word), End::Last, "{host:?}");
     }
     let fence = Fence::<Unsync>::new();
     fence.try_begin(Claim::GuardRead).unwrap();
     let read = Claim::DeviceRead(streams.b());
     fence.try_begin(read).unwrap();
-    assert_eq!(fence.desert(), End::Kept);
-    assert_eq!(fence.end_unless_waited(read), End::Last);
+    assert_eq!(desert(&fence.word), End::Kept);
+    assert_eq!(end_unless_waited(&fence.word, read), End::Last);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn an_access_that_is_waited_for_does_not_end_unseen() {
     assert!(turn.poll(core::task::Waker::noop()).is_pending());
     let marked = a | READER | WAITED | 0x4000_0000;
     assert_eq!(fence.word.load(), marked);
-    assert_eq!(fence.end_unless_waited(read), End::Waited);
+    assert_eq!(end_unless_waited(&fence.word, read), End::Waited);
     assert_eq!(fence.word.load(), marked, "nothing has ended");
     assert_eq!(fence.event.epoch(), before);
     fence.end(read);
@@ -149,14 +149,14 @@ fn an_access_that_is_waited_for_does_not_end_unseen() {
         assert_eq!(hurried, Err(Refusal::TimedOut));
         assert_eq!(fence.word.load(), stream(streams.b()) | WRITER | WAITED);
         if deserted_first {
-            assert_eq!(fence.desert(), End::Kept);
-            assert_eq!(fence.end_unless_waited(write), End::Waited);
-            assert_eq!(fence.end_unseen(write), End::Last);
+            assert_eq!(desert(&fence.word), End::Kept);
+            assert_eq!(end_unless_waited(&fence.word, write), End::Waited);
+            assert_eq!(end_unseen(&fence.word, write), End::Last);
             assert_eq!(fence.word.load(), GONE);
         } else {
-            assert_eq!(fence.end_unless_waited(write), End::Waited);
-            assert_eq!(fence.end_unseen(write), End::Kept);
-            assert_eq!(fence.desert(), End::Last);
+            assert_eq!(end_unless_waited(&fence.word, write), End::Waited);
+            assert_eq!(end_unseen(&fence.word, write), End::Kept);
+            assert_eq!(desert(&fence.word), End::Last);
         }
     }
 }

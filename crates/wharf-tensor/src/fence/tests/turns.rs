@@ -190,11 +190,11 @@ fn a_forgotten_writer_keeps_its_place_and_no_more() {
     let mut writer = Task::new(&fence, Claim::HostWrite);
     assert_eq!(writer.poll(), Poll::Pending);
     core::mem::forget(writer.turn);
-    assert_eq!(fence.end_unless_waited(read), End::Waited);
+    assert_eq!(end_unless_waited(&fence.word, read), End::Waited);
     fence.end(read);
     assert!(fence.is_idle(), "so the bytes can be had back");
     assert_eq!(fence.try_begin(Claim::HostRead), Err(Refusal::Held));
-    assert_eq!(fence.desert(), End::Last);
+    assert_eq!(desert(&fence.word), End::Last);
 }
 
 #[test]
