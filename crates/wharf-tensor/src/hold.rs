@@ -15,6 +15,7 @@ use wharf_backend::{Place, TransferError};
 use crate::error::StorageId;
 use crate::fence::Claim;
 use crate::storage::{Patience, StorageRef};
+use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::{Target, TensorError};
 
 /// Host access that the fence has granted; dropping it ends it. `WRITE` says which kind.
@@ -96,9 +97,21 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
         self.storage.id()
     }
 
+    /// Bytes go to device memory, or come from it. On the host nobody is told: there a read or a write is that very copy.
+    #[inline]
+    fn copies(&self, kind: TraceKind, bytes: usize) -> Span<'_, T::Trace> {
+        match self.storage.place() {
+            Some(Place::Device(_)) => Span::start(self.storage.trace(), || {
+                TraceEvent::instant(kind, self.id().get(), bytes as u64)
+            }),
+            _ => Span::silent(self.storage.trace()),
+        }
+    }
+
     /// Copies bytes at `offset` of the storage into `bytes`. A placeholder leaves them as they are.
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let _copies = self.copies(TraceKind::CopyOut, bytes.len());
         match self.storage.get().segment() {
             // No wrap: the storage lies in the segment, and what leaves the segment is refused there.
             Some((segment, start)) => segment.read(start.saturating_add(offset), bytes),
@@ -139,6 +152,7 @@ impl<T: Target> Hold<'_, T, true> {
     /// Copies `bytes` to `offset` of the storage. A placeholder takes them and keeps nothing.
     #[inline]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        let _copies = self.copies(TraceKind::CopyIn, bytes.len());
         match self.storage.get().segment() {
             // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
             // What it has lent of the bytes is not in use, because it is borrowed exclusively.
@@ -157,6 +171,7 @@ impl<T: Target> Hold<'_, T, true> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        let _copies = self.copies(TraceKind::CopyIn, len);
         match self.storage.get().segment() {
             // SAFETY: as in `write`.
             Some((segment, start)) => unsafe {

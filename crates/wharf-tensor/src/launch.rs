@@ -21,6 +21,7 @@ use wharf_sync::{Event, NoClock, Wake};
 
 use crate::fence::Turn;
 use crate::storage::Patience;
+use crate::trace::{TraceDetail, TraceEvent, TraceKind, TracePhase, tell};
 use crate::within::Limit;
 use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 
@@ -31,6 +32,43 @@ pub struct Tickets<T: Target>(Vec<Ticket<T>, MAX_OPERANDS>);
 impl<T: Target> Cargo for Tickets<T> {
     fn landed(&mut self, _: Result<(), Fault>) {
         self.0.clear();
+    }
+
+    fn taken_up(&mut self, sequence: Sequence) {
+        self.tell(TracePhase::Start, sequence);
+    }
+
+    fn landed_as(&mut self, sequence: Sequence, _: Result<(), Fault>) {
+        let ends = Ends(self);
+        ends.0.tell(TracePhase::Stop, sequence);
+    }
+}
+
+impl<T: Target> Tickets<T> {
+    /// That an engine works on their command, or no longer.
+    fn tell(&self, phase: TracePhase, sequence: Sequence) {
+        let Some(first) = self.0.first() else {
+            return;
+        };
+        tell(first.traced().0, || {
+            let bytes = self.0.iter().map(|ticket| ticket.traced().1 as u64);
+            let bytes = bytes.fold(0, u64::saturating_add);
+            TraceEvent::instant(TraceKind::Running, first.storage_id().get(), bytes)
+                .with(TraceDetail::Launch {
+                    stream: first.stream().get(),
+                    sequence: sequence.get(),
+                })
+                .at(phase)
+        });
+    }
+}
+
+/// Tickets that end when this is dropped, also where a sink panics.
+struct Ends<'c, T: Target>(&'c mut Tickets<T>);
+
+impl<T: Target> Drop for Ends<'_, T> {
+    fn drop(&mut self) {
+        self.0.0.clear();
     }
 }
 
@@ -208,7 +246,7 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
             (Err((operand, error)), _) => return Err(LaunchError::Operand { operand, error }),
         }
     };
-    prepared.submit(engine, tickets)
+    prepared.submit(engine, uses, tickets)
 }
 
 /// What a launch is made of but for its tickets.
@@ -243,22 +281,43 @@ impl<T: Target> Prepared<T> {
     }
 
     /// `tickets` are those of the same uses.
-    fn submit<E: Launch<T> + ?Sized>(
+    fn submit<'e, E: Launch<T> + ?Sized>(
         self,
-        engine: &E,
+        engine: &'e E,
+        uses: &[Use<'_, T>],
         tickets: Tickets<T>,
-    ) -> Result<Submission<'_, E, T>, LaunchError> {
+    ) -> Result<Submission<'e, E, T>, LaunchError> {
         // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
         // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land.
         let sequence =
             unsafe { engine.submit(self.descriptor, tickets) }.map_err(|refused| refused.error)?;
-        Ok(Submission {
+        let submission = Submission {
             engine,
             sequence,
             clock: self.clock,
             open: true,
-        })
+        };
+        // A sink that panics here detaches it.
+        launched(engine.stream(), sequence, uses);
+        Ok(submission)
     }
+}
+
+/// Tells that an engine has accepted a command.
+fn launched<T: Target>(stream: StreamId, sequence: Sequence, uses: &[Use<'_, T>]) {
+    let Some(storage) = uses.iter().find_map(|one| one.tensor.storage().ok()) else {
+        return;
+    };
+    tell(storage.trace(), || {
+        let bytes = uses.iter().map(|one| one.tensor.len() as u64);
+        let bytes = bytes.fold(0, u64::saturating_add);
+        TraceEvent::instant(TraceKind::Launched, storage.id().get(), bytes).with(
+            TraceDetail::Launch {
+                stream: stream.get(),
+                sequence: sequence.get(),
+            },
+        )
+    });
 }
 
 /// A ticket for every operand, or none, and the operand that is not to be had. Does not wait; who does, waits for that operand
@@ -318,7 +377,7 @@ impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
                 }
             };
             match tickets(stream, uses, kept) {
-                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, tickets)),
+                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, uses, tickets)),
                 Err((operand, error)) => {
                     let failed = |error| LaunchError::Operand { operand, error };
                     if !matches!(error, TensorError::WouldBlock { .. }) {
