@@ -28,7 +28,7 @@ pub struct TraceRecord {
 /// whose start was lost, never the other way round.
 ///
 /// Under [`Critical`](wharf_sync::Critical) it may be told and drained in interrupt handlers. An event costs a reading of the clock and
-/// one short section; a slot is 64 bytes on x86-64 and 56 on a Cortex-M3.
+/// one short section; a slot is 64 bytes.
 ///
 /// As a `static` it lies in `.bss` and costs no start-up code (without a clock of its own that needs some):
 ///
