@@ -90,6 +90,9 @@ struct DemoArgs {
     /// Take the weights from this `.safetensors` file instead of the ones in the repository
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// Also write what happened, as a timeline for ui.perfetto.dev (see docs/tracing.md); on the host only
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
     /// End with one line of JSON on stdout; everything else goes to stderr
     #[arg(long)]
     json: bool,
@@ -148,7 +151,10 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<ExitCode, Failure> {
     let workspace = Workspace::load()?;
     match task {
-        Task::Demo(args) => demo::run(&workspace, &args.target, args.model.as_deref(), args.json),
+        Task::Demo(args) => {
+            let (model, trace) = (args.model.as_deref(), args.trace.as_deref());
+            demo::run(&workspace, &args.target, model, trace, args.json)
+        }
         Task::Test(args) => {
             suite::run(&workspace, args.host_only, &args.only, args.json.as_deref())
         }

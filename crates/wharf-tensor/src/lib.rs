@@ -97,6 +97,13 @@ pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
 pub use tensor::Tensor;
 pub use ticket::Ticket;
-pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
+#[cfg(feature = "defmt")]
+pub use trace::DefmtTrace;
+#[cfg(feature = "std")]
+pub use trace::{ChromeSummary, ChromeTrace};
+pub use trace::{
+    NoTrace, TraceDetail, TraceDrain, TraceEvent, TraceKind, TracePhase, TraceRecord, TraceRing,
+    TraceRingState, TraceSink,
+};
 pub use wharf_engine::Access;
 pub use within::Within;
