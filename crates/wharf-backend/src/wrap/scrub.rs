@@ -87,10 +87,10 @@ impl<B: OwnsBytes> Scrub<B> {
     }
 }
 
-impl<B: OwnsBytes + fmt::Debug> fmt::Debug for Scrub<B> {
+impl<B: OwnsBytes> fmt::Debug for Scrub<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scrub")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("byte", &self.byte)
             .field("missed", &self.missed())
             .finish()
