@@ -51,11 +51,12 @@ fn pool_backend<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
 
 #[inline(never)]
 fn sharded_pool<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
+    const NAME: &str = "ShardedPool, two shards";
     let mut slab = [MaybeUninit::uninit(); 5 * 24];
     let mut control: [SlotControl<P>; 5] = core::array::from_fn(|_| SlotControl::new());
     match ShardedPool::<P, 2>::new(&mut slab, &mut control, 24, 1) {
-        Ok(pool) => backend("ShardedPool", &pool, report),
-        Err(_) => missing::<P>("ShardedPool", "five slots of 24 bytes", report),
+        Ok(pool) => backend(NAME, &pool, report),
+        Err(_) => missing::<P>(NAME, "five slots of 24 bytes", report),
     }
 }
 
