@@ -41,8 +41,8 @@ pub use self::iter::RopeIntoIter;
 /// # let pool = StaticPool::<Unsync, 8, 4>::new();
 /// # let piece = |bytes: &[u8; 2]| View::from(pool.alloc(2).unwrap().init_from(bytes).unwrap());
 /// let mut rope = Rope::new();
-/// rope.push(piece(b"ab")).map_err(|refused| refused.error)?;
-/// rope.push(piece(b"cd")).map_err(|refused| refused.error)?;
+/// rope.push(piece(b"ab"))?;
+/// rope.push(piece(b"cd"))?;
 /// let refused = rope.push(piece(b"ef")).unwrap_err();
 /// assert!(matches!(refused.error, PushError::NoRoom { links: 3, .. }));
 /// assert_eq!(refused.value, b"ef");
@@ -50,7 +50,7 @@ pub use self::iter::RopeIntoIter;
 /// let blocks = StaticPoolSource::<Unsync, 512, 1>::new();
 /// let mut longer = Rope::with_source(&blocks);
 /// longer.append(&mut rope)?;
-/// longer.push(refused.value).map_err(|refused| refused.error)?;
+/// longer.push(refused.value)?;
 /// assert_eq!(longer, b"abcdef");
 /// # Ok::<(), PushError>(())
 /// ```

@@ -62,8 +62,16 @@ impl<B: OwnsBytes> Scrub<B> {
         }
     }
 
+    /// [`new`](Self::new) for a `static`.
+    pub const fn new_const(inner: B) -> Self
+    where
+        <B::Policy as SyncPolicy>::Lock<Cell<usize>>: ConstInit,
+    {
+        Self::with_byte_const(inner, 0)
+    }
+
     /// [`with_byte`](Self::with_byte) for a `static`.
-    pub const fn new_const(inner: B, byte: u8) -> Self
+    pub const fn with_byte_const(inner: B, byte: u8) -> Self
     where
         <B::Policy as SyncPolicy>::Lock<Cell<usize>>: ConstInit,
     {

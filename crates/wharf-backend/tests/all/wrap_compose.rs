@@ -193,9 +193,8 @@ proptest! {
 /// In `.bss`, and shared.
 #[test]
 fn they_are_constants() {
-    static POOL: Waitable<Scrub<FaultInject<StaticPool<Critical, 16, 2>>>> = Waitable::new_const(
-        Scrub::new_const(FaultInject::new_const(StaticPool::new()), 0),
-    );
+    static POOL: Waitable<Scrub<FaultInject<StaticPool<Critical, 16, 2>>>> =
+        Waitable::new_const(Scrub::new_const(FaultInject::new_const(StaticPool::new())));
     static CHECKED: Checked<StaticPool<Critical, 64, 2>, fn(Finding), 2> =
         Checked::new_const(StaticPool::new(), nothing);
     static TRACED: Traced<StaticPool<Critical, 16, 2>, fn(BackendEvent)> =
@@ -217,10 +216,7 @@ fn wrappers_are_shown_around_any_backend() {
     let pool = Pool::<Unsync>::fresh();
     let erased: &dyn MemBackend<Policy = Unsync> = &pool;
     let around = Traced::new(Scrub::new(Shared::new(&pool)), |_: BackendEvent| ());
-    assert_eq!(
-        format!("{around:?}"),
-        "Traced { backend: \"pool\", .. }"
-    );
+    assert_eq!(format!("{around:?}"), "Traced { backend: \"pool\", .. }");
     assert_eq!(
         format!("{:?}", around.inner()),
         "Scrub { backend: \"pool\", byte: 0, missed: 0 }"
