@@ -43,7 +43,7 @@
 //! # Ok::<(), TensorError>(())
 //! ```
 //!
-//! Features are passed down; `std` adds [`Hosted`], and none is on by default.
+//! Features are passed down; `std` adds `Hosted`, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]

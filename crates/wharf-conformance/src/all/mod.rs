@@ -16,7 +16,7 @@ use crate::{Check, Failure, Nesting, Report, Subject, Tally, constants, policy, 
 /// Runs the suite on everything of wharf that needs neither heap nor operating system, under the policy
 /// `P`: on a host and in firmware the same checks, and so the same counts.
 ///
-/// It takes some 6 KiB of stack. Where there is a heap, go on with [`run_heap`].
+/// It takes some 6 KiB of stack. Where there is a heap, go on with `run_heap`.
 pub fn run_all<P: SyncPolicy>(nesting: Nesting, report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
