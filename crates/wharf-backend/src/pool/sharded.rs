@@ -87,9 +87,11 @@ impl<P: SyncPolicy> Shard<P> {
 /// use wharf_backend::{BackendExt, MemBackend, ShardedPool, SlotControl};
 /// use wharf_sync::Blocking;
 ///
-/// let mut slab = vec![MaybeUninit::uninit(); 64 * 1024];
+/// // A `Vec` of bytes may begin anywhere, and what lies before the first multiple of 64 is lost: room for that, too.
+/// let mut slab = vec![MaybeUninit::uninit(); 1024 * 64 + 63];
 /// let mut control: Vec<_> = (0..1024).map(|_| SlotControl::<Blocking>::new()).collect();
 /// let pool = ShardedPool::<_, 4>::new(&mut slab, &mut control, 64, 64).unwrap();
+/// assert_eq!(pool.slots(), 1024);
 ///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..4 {

@@ -351,10 +351,10 @@ impl<B: OwnsBytes, F: FindingSink, const N: usize> Drop for Checked<B, F, N> {
     }
 }
 
-impl<B: OwnsBytes + fmt::Debug, F: FindingSink, const N: usize> fmt::Debug for Checked<B, F, N> {
+impl<B: OwnsBytes, F: FindingSink, const N: usize> fmt::Debug for Checked<B, F, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Checked")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("segments", &self.records.census().in_use)
             .field("most", &N)
             .finish_non_exhaustive()

@@ -371,7 +371,7 @@ fn cuts_out_of_bounds_change_nothing() {
     let error = rope.slice(..=MAX).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("0..{MAX} leaves a window of 5 bytes")
+        format!("0..{MAX} does not lie within 5 bytes")
     );
     for at in [6, MAX - 1, MAX] {
         let error = OutOfBounds {
