@@ -9,7 +9,7 @@ use wharf_backend::{
 use wharf_segment::{Rope, View};
 use wharf_sync::Unsync;
 
-use crate::{Erased, Pool, erased};
+use super::{Erased, Pool, erased};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hook {
