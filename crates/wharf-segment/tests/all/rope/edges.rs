@@ -592,6 +592,7 @@ fn ropes_are_equal_by_their_bytes() {
             bytes
         );
     }
+    assert_ne!(one, *b"abcdeg", "an array, and not a slice");
     assert_ne!(one, rope(&pool, &[b"abcde"]));
     assert_ne!(one, rope(&pool, &[b"abcdeg"]));
     assert_eq!(Rope::<&Pool>::new(), b"");
