@@ -2,6 +2,7 @@
 //! mutant. The models for loom are programs of their own.
 
 mod auto_traits;
+mod handles;
 mod last_drop_elsewhere;
 mod read;
 mod read_only;
