@@ -12,7 +12,7 @@ use wharf_engine::{
 use wharf_segment::{Rope, RopeInFlight, View};
 use wharf_sync::{NoClock, Unsync};
 
-use crate::{Erased, Pool, erased};
+use super::{Erased, Pool, erased};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hook {
