@@ -240,3 +240,6 @@ impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
         self.storage.get().fence().end(self.claim);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests;
