@@ -178,7 +178,7 @@ fn addresses_above_four_gibibytes_and_what_the_channel_knows_of_them() {
         assert_eq!((placement.len, placement.segment_len), (900, 1000));
         assert_eq!(
             (placement.alignment, placement.alignment_offset()),
-            (64, 36)
+            (4096, 100)
         );
         assert_eq!(placement.backend, "hbm");
         assert_eq!(tensor.device_address().unwrap().get(), base + 4196);

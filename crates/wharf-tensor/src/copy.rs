@@ -102,9 +102,6 @@ pub(crate) fn copy_within<T: Target>(
     to: usize,
     len: usize,
 ) -> Result<(), TensorError> {
-    if hold.is_placeholder() {
-        return Ok(());
-    }
     // From the first byte of either to the last of either. In bounds: both windows lie in the storage.
     let (first, last) = (from.min(to), from.max(to) + len);
     if let Ok(bytes) = hold.host_mut((first, last - first)) {

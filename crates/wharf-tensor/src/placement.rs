@@ -45,9 +45,9 @@ impl Placement {
             Place::Host(base) => base.addr().get() as u64,
             Place::Device(base) => base.get(),
         };
-        let offset = address & (self.alignment as u64).wrapping_sub(1);
-        // Less than the alignment.
-        usize::try_from(offset).unwrap_or_default()
+        let past = address & (self.alignment as u64).wrapping_sub(1);
+        // It fits: less than the alignment.
+        usize::try_from(past).unwrap_or_default()
     }
 }
 

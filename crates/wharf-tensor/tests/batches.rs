@@ -535,6 +535,64 @@ fn an_awaited_batch_holds_nothing_while_it_waits_and_may_be_dropped() {
 }
 
 #[test]
+fn a_batch_that_starts_over_takes_every_storage_anew() {
+    let streams = [Stream::claim().unwrap(), Stream::claim().unwrap()];
+    let tensors = [awaited(&[1]), awaited(&[2])];
+    let [mut first, mut second] = tensors.each_ref();
+    if first.storage_id().unwrap().get() > second.storage_id().unwrap().get() {
+        (first, second) = (second, first);
+    }
+    let ops = [second.write_op(0, &[8]), first.write_op(0, &[8])];
+    let mut write = Task::new(Tensor::write_batch_when_ready(&ops));
+    let ticket = second.begin(Access::Read, streams[0].id()).unwrap();
+    write.waits();
+    // It had the first one, and gave it back; now that one is taken, while the second comes free.
+    let other = first.begin(Access::Read, streams[1].id()).unwrap();
+    drop(ticket);
+    write.waits();
+    assert_eq!(second.try_write(0, &[3]), Ok(()), "given back");
+    drop(other);
+    assert_eq!(write.done(), Ok(()));
+    drop(write);
+    assert_eq!((bytes(first), bytes(second)), (vec![8], vec![8]));
+    assert_free(&[first, second]);
+}
+
+#[test]
+fn awaited_batches_are_traced_and_both_kinds_are_checked() {
+    let bench = Bench::new();
+    let tensor = bench.host(&[1, 2, 3]);
+    bench.recorder.take();
+    let mut bytes = [9; 4];
+    let bounds = TensorError::OutOfBounds {
+        offset: 0,
+        len: 4,
+        size: 3,
+    };
+    {
+        let mut ops = [tensor.read_op(0, &mut bytes)];
+        let mut task = Task::new(Tensor::read_batch_when_ready(&mut ops));
+        assert_eq!(task.done(), refused(0, bounds));
+    }
+    assert_eq!(bench.recorder.take(), []);
+    {
+        let ops = [tensor.write_op(0, &[4])];
+        let mut task = Task::new(Tensor::write_batch_when_ready(&ops));
+        assert_eq!(task.done(), Ok(()));
+    }
+    {
+        let mut ops = [tensor.read_op(0, &mut bytes[..2])];
+        let mut task = Task::new(Tensor::read_batch_when_ready(&mut ops));
+        assert_eq!(task.done(), Ok(()));
+    }
+    assert_eq!(bytes, [4, 2, 9, 9]);
+    use TracePhase::{Start, Stop};
+    let story =
+        [TraceKind::WriteBatch, TraceKind::ReadBatch].map(|kind| [(kind, Start), (kind, Stop)]);
+    assert_eq!(bench.recorder.story(), story.concat());
+}
+
+#[test]
 fn awaited_batches_are_checked_first_and_refused_by_guards() {
     let (a, b) = (awaited(&[1]), awaited(&[2]));
     let bad = [a.write_op(0, &[8]), b.write_op(2, &[])];
