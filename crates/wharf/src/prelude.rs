@@ -19,8 +19,8 @@ pub use crate::source::{Census, StaticPoolSource};
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
-    Firmware, Launch, LaunchError, Parts, Submission, Target, Tensor, TensorError, Tickets, Use,
-    WaitError,
+    Firmware, Launch, LaunchError, NoTrace, Parts, Submission, Target, Tensor, TensorError,
+    Tickets, TraceEvent, TraceKind, TracePhase, TraceRing, TraceSink, Use, WaitError,
 };
 
 #[cfg(feature = "alloc")]
@@ -35,7 +35,7 @@ pub use crate::sync::Critical;
 #[doc(no_inline)]
 pub use crate::{
     sync::{Blocking, StdClock},
-    tensor::Hosted,
+    tensor::{ChromeTrace, Hosted},
 };
 
 #[cfg(feature = "meta")]
