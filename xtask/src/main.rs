@@ -16,6 +16,7 @@ mod report;
 mod setup;
 mod suite;
 mod suites;
+mod timeline;
 mod toolchain;
 mod workspace;
 
@@ -80,6 +81,8 @@ enum Task {
     /// and fails nothing; what is skipped is in .cargo/mutants.toml, with reasons.
     #[command(verbatim_doc_comment)]
     Mutants(mutants::Args),
+    /// Draw a trace of `cargo xtask demo --trace` as a picture for a page
+    Timeline(timeline::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -161,6 +164,7 @@ fn perform(task: Task) -> Result<ExitCode, Failure> {
         Task::Setup(args) => setup::run(&workspace, args.check),
         Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, args.json.as_deref()),
+        Task::Timeline(args) => timeline::run(&args),
         Task::Figures(args) => figures::run(&workspace, args.json.as_deref()),
     }
 }

@@ -132,3 +132,8 @@ pub mod prelude;
 #[cfg(all(doctest, feature = "critical-section"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The examples of the page on traces, as tests.
+#[cfg(all(doctest, feature = "std", feature = "critical-section"))]
+#[doc = include_str!("../../../docs/tracing.md")]
+mod tracing {}

@@ -22,8 +22,9 @@ pub use crate::source::{Census, StaticPoolSource};
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
-    BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, Parts,
-    Submission, Target, Tensor, TensorError, Ticket, Tickets, Use, WaitError,
+    BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, NoTrace,
+    Parts, Submission, Target, Tensor, TensorError, Ticket, Tickets, TraceEvent, TraceKind,
+    TracePhase, TraceRing, TraceSink, Use, WaitError,
 };
 
 #[cfg(feature = "alloc")]
@@ -38,7 +39,7 @@ pub use crate::sync::Critical;
 #[doc(no_inline)]
 pub use crate::{
     sync::{Blocking, StdClock},
-    tensor::Hosted,
+    tensor::{ChromeTrace, Hosted},
 };
 
 #[cfg(feature = "meta")]
