@@ -162,10 +162,10 @@ fn what_is_shared_is_shipped_to_be_read() {
     type Cargoes = (Sent, Freight<&'static Pool>);
     let pool: &Pool = Box::leak(Box::new(Pool::new()));
     let engine = CpuEngine::<Unsync, Cargoes>::new(Stream::claim().unwrap());
-    let kept = crate::piece(pool, b"abc");
+    let kept = super::piece(pool, b"abc");
     let mut rope = Rope::new();
     rope.push(kept.clone()).unwrap();
-    rope.push(crate::piece(pool, b"de")).unwrap();
+    rope.push(super::piece(pool, b"de")).unwrap();
     let sums = Freight::write(pool.alloc(2).unwrap().filled(0).unwrap());
 
     let sum = Command::Kernel(|operands| {
