@@ -64,13 +64,13 @@ pub(crate) fn trybuild_cases(lines: &[String]) -> Vec<Case> {
 /// What one subject of the conformance suite came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Conformance {
-    /// `<policy>/<subject>`.
+    /// `<policy>/<suite>/<thing>`, of which only the policy means anything here.
     pub(crate) subject: String,
     pub(crate) passed: u64,
     pub(crate) failed: u64,
 }
 
-/// The lines `conformance: <policy>/<subject>: N passed, M failed`.
+/// The lines `conformance: <policy>/<suite>/<thing>: N passed, M failed`.
 ///
 /// libtest leaves its `test name ... ` open while a test prints, so that such a line may begin in
 /// the middle of one.
@@ -156,14 +156,14 @@ test compile_fail ... FAILED";
     #[test]
     fn conformance_lines_are_found_even_behind_libtest() {
         let text = "\
-test host ... conformance: unsync/pool: 12 passed, 0 failed
+test host ... conformance: unsync/backend/pool: 12 passed, 0 failed
 conformance: critical/pool: 11 passed, 1 failed
 conformance: critical/pool: the header's reserve is lost
 conformance: blocking/heap: many passed, 0 failed
 ok";
         let expected = [
             Conformance {
-                subject: "unsync/pool".to_owned(),
+                subject: "unsync/backend/pool".to_owned(),
                 passed: 12,
                 failed: 0,
             },

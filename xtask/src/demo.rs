@@ -28,12 +28,19 @@ pub(crate) fn run(
     workspace: &Workspace,
     target: &str,
     model: Option<&Path>,
+    trace: Option<&Path>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let board = choose(target, &workspace.host)?;
     let model = model.map(readable).transpose()?;
     match board {
-        None => on_host(workspace, model.as_deref(), json),
+        None => {
+            let trace = trace.map(writable).transpose()?;
+            on_host(workspace, model.as_deref(), trace.as_deref(), json)
+        }
+        Some(_) if trace.is_some() => Err(Failure::bad_input(format!(
+            "--trace: {target} has no file system; a timeline is written on the host only"
+        ))),
         Some(board) => on_board(workspace, board, model.as_deref(), json),
     }
 }
@@ -69,8 +76,30 @@ fn readable(model: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(model).map_err(wrong)
 }
 
+/// The trace's absolute path, if it can be written: asked before minutes of building. What is there stays for now.
+fn writable(trace: &Path) -> Result<PathBuf, Failure> {
+    let wrong = |error| {
+        Failure::bad_input(format!(
+            "--trace: cannot write {}: {error}",
+            trace.display()
+        ))
+    };
+    let mut options = std::fs::OpenOptions::new();
+    options
+        .create(true)
+        .append(true)
+        .open(trace)
+        .map_err(wrong)?;
+    std::path::absolute(trace).map_err(wrong)
+}
+
 /// Hands over to the hosted binary, terminal and exit code included.
-fn on_host(workspace: &Workspace, model: Option<&Path>, json: bool) -> Result<ExitCode, Failure> {
+fn on_host(
+    workspace: &Workspace,
+    model: Option<&Path>,
+    trace: Option<&Path>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let mut command = workspace.cargo("run");
     command.args([
         "--release",
@@ -84,6 +113,9 @@ fn on_host(workspace: &Workspace, model: Option<&Path>, json: bool) -> Result<Ex
     ]);
     if let Some(model) = model {
         command.arg("--model").arg(model);
+    }
+    if let Some(trace) = trace {
+        command.arg("--trace").arg(trace);
     }
     if json {
         command.arg("--json");
@@ -229,6 +261,16 @@ mod tests {
         );
         let failure = readable(Path::new("/")).unwrap_err();
         assert_eq!(failure, Failure::bad_input("--model: / is a folder"));
+    }
+
+    #[test]
+    fn a_trace_that_cannot_be_written_is_bad_input() {
+        for path in ["/no/such/out.json", "/"] {
+            let failure = writable(Path::new(path)).unwrap_err();
+            assert_eq!(failure.code, 2);
+            let expected = format!("--trace: cannot write {path}: ");
+            assert!(failure.message.starts_with(&expected), "{failure:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod report;
 mod setup;
 mod suite;
 mod suites;
+mod timeline;
 mod toolchain;
 mod workspace;
 
@@ -80,6 +81,8 @@ enum Task {
     /// and fails nothing; what is skipped is in .cargo/mutants.toml, with reasons.
     #[command(verbatim_doc_comment)]
     Mutants(mutants::Args),
+    /// Draw a trace of `cargo xtask demo --trace` as a picture for a page
+    Timeline(timeline::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +93,9 @@ struct DemoArgs {
     /// Take the weights from this `.safetensors` file instead of the ones in the repository
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// Also write what happened, as a timeline for ui.perfetto.dev (see docs/tracing.md); on the host only
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
     /// End with one line of JSON on stdout; everything else goes to stderr
     #[arg(long)]
     json: bool,
@@ -148,13 +154,17 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<ExitCode, Failure> {
     let workspace = Workspace::load()?;
     match task {
-        Task::Demo(args) => demo::run(&workspace, &args.target, args.model.as_deref(), args.json),
+        Task::Demo(args) => {
+            let (model, trace) = (args.model.as_deref(), args.trace.as_deref());
+            demo::run(&workspace, &args.target, model, trace, args.json)
+        }
         Task::Test(args) => {
             suite::run(&workspace, args.host_only, &args.only, args.json.as_deref())
         }
         Task::Setup(args) => setup::run(&workspace, args.check),
         Task::Mutants(args) => mutants::run(&workspace, &args),
         Task::Bench(args) => bench::run(&workspace, args.json.as_deref()),
+        Task::Timeline(args) => timeline::run(&args),
         Task::Figures(args) => figures::run(&workspace, args.json.as_deref()),
     }
 }

@@ -86,7 +86,8 @@ impl AllocHint {
 ///   holding it through a [`BackendRef`](crate::BackendRef).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory that vends segments",
-    note = "the backends of wharf-backend are `StaticPool`, `PoolBackend` and `Heap` (feature `alloc`); bytes that exist are lent through `BorrowedBackend`; for memory of your own implement `MemBackend`"
+    note = "the backends of wharf-backend are `StaticPool`, `PoolBackend`, `ShardedPool`, `SourceBackend`, and `Heap` (feature `alloc`); bytes that exist are lent through `BorrowedBackend` or `OwnerBackend`; for memory of your own implement `MemBackend`",
+    note = "a reference to a backend is none itself: a wrapper goes around an `Arc` of one as `Shared::new(reference)`"
 )]
 pub unsafe trait MemBackend {
     /// How its counters and its lists are protected.

@@ -187,9 +187,11 @@ impl<B, H> Maintained<B, H> {
     }
 }
 
-impl<B: fmt::Debug, H> fmt::Debug for Maintained<B, H> {
+impl<B: MemBackend, H> fmt::Debug for Maintained<B, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Maintained").field(&self.inner).finish()
+        f.debug_struct("Maintained")
+            .field("backend", &self.inner.name())
+            .finish_non_exhaustive()
     }
 }
 

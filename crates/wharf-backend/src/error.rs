@@ -258,6 +258,9 @@ impl fmt::Display for ForeignSegment {
 impl core::error::Error for ForeignSegment {}
 
 /// An error that gives back what the call had taken: nothing is lost.
+///
+/// Who does not want it back passes on the error alone, by `map_err(Returned::into_error)?`; an error of your own takes it by
+/// `?` with an `impl<T> From<Returned<T, E>>`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Returned<T, E> {
     /// What went wrong.
@@ -270,6 +273,12 @@ impl<T, E> Returned<T, E> {
     /// Gives `value` back because of `error`.
     pub const fn new(error: E, value: T) -> Self {
         Self { error, value }
+    }
+
+    /// What went wrong. What comes back is dropped.
+    #[must_use]
+    pub fn into_error(self) -> E {
+        self.error
     }
 }
 

@@ -102,5 +102,6 @@ pub use pool::{FreeList, PoolBackend, PoolError, ShardedPool, SlotControl, Stati
 pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
+pub use transfer::read_raw;
 pub use wharf_source::Census;
 pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Shared, Traced, Waitable};

@@ -20,7 +20,7 @@ pub enum MemSpace {
 /// An address as a device sees it: 64 bits on every host.
 ///
 /// It is a number, not a pointer: holding one proves nothing and reaches nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DeviceAddress(u64);
 
@@ -44,6 +44,12 @@ impl DeviceAddress {
             Some(address) => Some(Self(address)),
             None => None,
         }
+    }
+}
+
+impl fmt::Debug for DeviceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceAddress({:#x})", self.0)
     }
 }
 

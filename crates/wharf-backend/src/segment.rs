@@ -84,11 +84,12 @@ impl State for ReadOnly {}
 /// | from | by | to |
 /// |---|---|---|
 /// | a backend | [`BackendExt::alloc`](crate::BackendExt::alloc), [`SegmentMut::alloc`] | `SegmentMut<R, Uninit>` |
-/// | `SegmentMut<R, Uninit>` | [`init_from`](SegmentMut::init_from), [`filled`](SegmentMut::filled), [`as_uninit_mut`](SegmentMut::as_uninit_mut) and [`assume_init`](SegmentMut::assume_init) | `SegmentMut<R>` |
+/// | `SegmentMut<R, Uninit>` | [`init_from`](SegmentMut::init_from), [`filled`](SegmentMut::filled), [`as_uninit_mut`](SegmentMut::as_uninit_mut) and [`assume_init`](SegmentMut::assume_init) or [`assume_init_to`](SegmentMut::assume_init_to) | `SegmentMut<R>` |
 /// | `SegmentMut<R>` | `From` | `Segment`, `View`, or a tensor |
 /// | `SegmentMut<R, ReadOnly>` | `From` | `Segment`, `View` |
 ///
-/// Its length is what was asked for. Where a frame turns out shorter, freeze it and slice a `View`.
+/// Its length is what was asked for. Where a frame turns out shorter, declare what arrived by
+/// [`assume_init_to`](SegmentMut::assume_init_to), freeze it, and slice a `View`.
 ///
 /// It is one pointer and one backend reference. Dropping it gives the memory back; forgetting it
 /// leaks. It is not `Clone`: to share it, freeze it into a `Segment` (crate `wharf-segment`).
@@ -205,6 +206,51 @@ impl<R: BackendRef> SegmentMut<R, Uninit> {
             backend: ManuallyDrop::new(backend),
             state: PhantomData,
         }
+    }
+
+    /// Declares the first `written` bytes written, and sets those behind them to zero: for what turned out shorter than
+    /// the segment, such as a frame that a DMA controller put there.
+    ///
+    /// It costs a fill of what is missing, so nothing for a full frame. A receiver for which that is too much keeps its segments
+    /// instead of allocating new ones: whatever was initialised once stays so, also for the next frame.
+    ///
+    /// ```
+    /// use wharf_backend::{BackendExt, StaticPool};
+    /// use wharf_sync::Unsync;
+    ///
+    /// let frames = StaticPool::<Unsync, 1536, 4>::new();
+    /// let mut frame = frames.alloc(1536)?;
+    /// // The controller writes to `frame.place()`, and then tells how much it was.
+    /// # let arrived = b"a short frame";
+    /// # frame.as_uninit_mut()[..arrived.len()].write_copy_of_slice(arrived);
+    /// # let len = arrived.len();
+    /// // SAFETY: it has written so many bytes.
+    /// let frame = unsafe { frame.assume_init_to(len) }?;
+    /// assert_eq!(frame[..len], *b"a short frame");
+    /// assert_eq!(frame[len..], [0; 1536 - 13]);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// The first `written` bytes are written.
+    ///
+    /// # Errors
+    /// The segment has fewer, or the device is closed. The segment goes back to its backend.
+    pub unsafe fn assume_init_to(self, written: usize) -> Result<SegmentMut<R>, TransferError> {
+        let size = self.len();
+        let Some(missing) = size.checked_sub(written) else {
+            return Err(TransferError::OutOfBounds {
+                offset: 0,
+                len: written,
+                size,
+            });
+        };
+        if missing > 0 {
+            // SAFETY: the handle is ours, and nobody else has the bytes.
+            unsafe { transfer::fill(&self, written, missing, 0) }?;
+        }
+        // SAFETY: the caller has written those before `written`, and the others were just written.
+        Ok(unsafe { self.assume_init() })
     }
 }
 

@@ -37,6 +37,46 @@
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
+/// In firmware the memories are statics. A static of the set is as large as its largest variant, so where the memories are of
+/// different sizes, let the set refer to them:
+///
+/// ```
+/// # #[cfg(feature = "critical-section")] {
+/// use wharf_backend::wrap::OwnsBytes;
+/// use wharf_backend::{MemBackend, Scrub, SegmentMut, Shared, StaticPool};
+/// use wharf_sync::Critical;
+///
+/// type Headers = StaticPool<Critical, 16, 8>;
+/// type Bodies = StaticPool<Critical, 1500, 4>;
+/// static HEADERS: Headers = StaticPool::new();
+/// static BODIES: Bodies = StaticPool::new();
+///
+/// wharf_backend::backend_set! {
+///     pub enum Memory: Critical, host {
+///         Headers(Shared<&'static Headers>),
+///         Bodies(Shared<&'static Bodies>),
+///     }
+/// }
+/// static SMALL: Memory = Memory::Headers(Shared::new(&HEADERS));
+/// static LARGE: Memory = Memory::Bodies(Shared::new(&BODIES));
+/// type Frame = SegmentMut<&'static Memory>; // Either's, with slices and without a `dyn`.
+///
+/// let frames: [Frame; 2] = [
+///     SegmentMut::alloc(&SMALL, 2)?.init_from(b"ok")?,
+///     SegmentMut::alloc(&LARGE, 4)?.init_from(b"body")?,
+/// ];
+/// assert_eq!((&*frames[0], &*frames[1]), (&b"ok"[..], &b"body"[..]));
+/// assert_eq!((HEADERS.census().in_use, BODIES.census().in_use), (1, 1));
+///
+/// // What wrappers ask is yours to say, because only you know what is in the set.
+/// impl OwnsBytes for Memory {}
+/// let _secret = Scrub::new(Shared::new(&SMALL));
+/// # }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// It implements no marker of [`wrap`](crate::wrap): add those that are true of every variant.
+///
 /// A variant of another policy does not compile:
 ///
 /// ```compile_fail,E0308

@@ -78,12 +78,29 @@ pub(crate) fn copy_out<R: BackendRef, S: State>(
     offset: usize,
     bytes: &mut [u8],
 ) -> Result<(), TransferError> {
+    // SAFETY: a live handle borrowed by our caller, who sees to it that it is initialised.
+    unsafe { read_raw(segment.backend(), segment.header_ptr(), offset, bytes) }
+}
+
+/// What [`SegmentMut::read`] does, for a layer above that shares the header: bounds, the backend's hooks where it has any and
+/// the bytes are not the CPU's own, and the copy.
+///
+/// # Safety
+/// `header` is a live segment of `backend`, initialised, and nobody writes its bytes until the return.
+///
+/// # Errors
+/// The range leaves the segment, or the device is closed; nothing moved.
+pub unsafe fn read_raw<B: MemBackend + ?Sized>(
+    backend: &B,
+    header: NonNull<Header<B::Policy>>,
+    offset: usize,
+    bytes: &mut [u8],
+) -> Result<(), TransferError> {
     let len = bytes.len();
-    check(offset, len, segment.len())?;
-    let (backend, header) = (segment.backend(), segment.header_ptr());
+    // SAFETY: live, and not written while it is, but for its count.
+    check(offset, len, unsafe { header.as_ref() }.len())?;
     let destination = NonNull::from(bytes).cast();
-    // SAFETY: a live handle borrowed by our caller, who sees to it that it is initialised, a checked range, and a destination
-    // that is a live exclusive slice elsewhere.
+    // SAFETY: as the caller promises; a checked range, and a destination that is a live exclusive slice elsewhere.
     unsafe {
         maintained(
             backend,

@@ -162,12 +162,12 @@ causes! {
 ///     },
 /// };
 /// let mut report = Printer::new(String::new());
-/// let tally = run(Subject { policy: "None", name: "seven" }, &7, &[even], &mut report);
+/// let tally = run(Subject { policy: "None", suite: "numbers", name: "seven" }, &7, &[even], &mut report);
 /// assert_eq!((tally.passed, tally.failed), (0, 1));
 /// assert_eq!(
 ///     report.finish()?,
-///     "conformance: FAILED None/seven/is even: the remainder: expected 0, found 1\n\
-///      conformance: None/seven: 0 passed, 1 failed\n"
+///     "conformance: FAILED None/numbers/seven/is even: the remainder: expected 0, found 1\n\
+///      conformance: None/numbers/seven: 0 passed, 1 failed\n"
 /// );
 /// # Ok::<(), core::fmt::Error>(())
 /// ```

@@ -9,13 +9,16 @@ use crate::{Outcome, Stop};
 pub struct Subject {
     /// [`SyncPolicy::NAME`](wharf_sync::SyncPolicy::NAME).
     pub policy: &'static str,
+    /// The function of this crate that holds it to its promises: `backend`, `segment`, `waits` and so on. One thing may be under
+    /// test by several.
+    pub suite: &'static str,
     /// The thing.
     pub name: &'static str,
 }
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.policy, self.name)
+        write!(f, "{}/{}/{}", self.policy, self.suite, self.name)
     }
 }
 
@@ -77,8 +80,8 @@ impl Report for () {
 /// Writes a line for every subject, and before it one for every check that failed:
 ///
 /// ```text
-/// conformance: FAILED Unsync/StaticPool/vends every size: its length: expected 3, found 4
-/// conformance: Unsync/StaticPool: 16 passed, 1 failed
+/// conformance: FAILED Unsync/backend/StaticPool/vends every size: its length: expected 3, found 4
+/// conformance: Unsync/backend/StaticPool: 16 passed, 1 failed
 /// ```
 ///
 /// It needs no heap: `W` may be a serial port, or semihosting.

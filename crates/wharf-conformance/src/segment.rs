@@ -17,7 +17,16 @@ where
     R::Backend: Sized,
 {
     let policy = <R::Policy as SyncPolicy>::NAME;
-    run(Subject { policy, name }, &backend, &checks(), report)
+    run(
+        Subject {
+            policy,
+            suite: "segment",
+            name,
+        },
+        &backend,
+        &checks(),
+        report,
+    )
 }
 
 fn checks<R>() -> [Check<R>; 9]

@@ -30,7 +30,16 @@ use crate::{Check, Failure, Outcome, Report, Subject, Tally, run};
 /// ```
 pub fn waits<B: Waits>(name: &'static str, backend: &B, report: &mut dyn Report) -> Tally {
     let policy = <B::Policy as SyncPolicy>::NAME;
-    run(Subject { policy, name }, backend, &checks(), report)
+    run(
+        Subject {
+            policy,
+            suite: "waits",
+            name,
+        },
+        backend,
+        &checks(),
+        report,
+    )
 }
 
 fn checks<B: Waits>() -> [Check<B>; 8] {

@@ -92,3 +92,25 @@ fn sets(report: &mut dyn Report) -> Tally {
     tally.add(segment("Segment<backend_set!>", &frames, report));
     tally
 }
+
+/// What runs twice over one thing is told apart by the suite: no two subjects have one label.
+#[test]
+fn every_subject_has_a_label_of_its_own() {
+    let mut report = Printer::new(String::new());
+    let tally = run_all::<Unsync>(Nesting::Allowed, &mut report);
+    let report = report.finish().expect("a string takes every line");
+    let labels: Vec<_> = report
+        .lines()
+        .filter_map(|line| line.rsplit_once(": "))
+        .map(|(label, _)| label)
+        .collect();
+    let mut unique = labels.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), labels.len(), "{report}");
+    for suite in ["backend", "waits"] {
+        let label = format!("conformance: Unsync/{suite}/Waitable<StaticPool>");
+        assert!(labels.contains(&label.as_str()), "{report}");
+    }
+    assert!(tally.is_clean());
+}

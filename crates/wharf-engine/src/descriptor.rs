@@ -157,7 +157,14 @@ impl Descriptor {
         let fits = match (command, operands.as_slice()) {
             (Command::Kernel(_), _) => true,
             (Command::Copy, [from, to]) => {
-                from.access == Access::Read && to.access == Access::Write && from.len == to.len
+                let fits = from.access == Access::Read && to.access == Access::Write;
+                if fits && from.len != to.len {
+                    return Err(DescriptorError::Lengths {
+                        from: from.len,
+                        to: to.len,
+                    });
+                }
+                fits
             }
             (Command::Fill(_), [to]) => to.access == Access::Write,
             _ => false,
@@ -214,10 +221,17 @@ pub enum DescriptorError {
         /// Index of the other.
         second: usize,
     },
-    /// A copy takes one operand to read and one of equal length to write; a fill takes one to write.
+    /// A copy takes one operand to read and one to write; a fill takes one to write.
     Shape {
         /// How many there were.
         operands: usize,
+    },
+    /// A copy moves as many bytes as it is to read, and these are not as many as it is to write.
+    Lengths {
+        /// Bytes to be read.
+        from: usize,
+        /// Bytes to be written.
+        to: usize,
     },
 }
 
@@ -237,10 +251,10 @@ impl fmt::Display for DescriptorError {
                 )
             }
             Self::Shape { operands } => {
-                write!(
-                    f,
-                    "{operands} operands of these lengths do not fit the command"
-                )
+                write!(f, "{operands} such operands do not fit the command")
+            }
+            Self::Lengths { from, to } => {
+                write!(f, "{from} bytes cannot be copied to {to}")
             }
         }
     }
@@ -292,7 +306,6 @@ mod tests {
         assert!(Descriptor::new(Command::Fill(0), &[write]).is_ok());
         for (command, operands) in [
             (Command::Copy, &[write, read][..]),
-            (Command::Copy, &[read, at(8, 7, Access::Write)]),
             (Command::Copy, &[read]),
             (Command::Fill(0), &[read]),
             (Command::Fill(0), &[]),
@@ -305,6 +318,13 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn a_copy_moves_as_many_bytes_as_it_reads() {
+        let copy = [at(0, 8, Access::Read), at(8, 7, Access::Write)];
+        let error = Descriptor::new(Command::Copy, &copy).unwrap_err();
+        assert_eq!(error, DescriptorError::Lengths { from: 8, to: 7 });
     }
 
     #[test]

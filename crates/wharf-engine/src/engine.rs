@@ -44,6 +44,20 @@ pub trait Cargo {
     fn landed(&mut self, outcome: Result<(), Fault>) {
         let _ = outcome;
     }
+
+    /// The descriptor has left its queue, under this number: to run, or to end unrun because it was aborted or closed over. For
+    /// whoever keeps a record of when the engine works on what. Called at most once, before it lands, on the context that takes it
+    /// up, outside of critical sections; a [`DescriptorQueue`](crate::DescriptorQueue) does. It must not wait for the engine.
+    fn taken_up(&mut self, sequence: Sequence) {
+        let _ = sequence;
+    }
+
+    /// [`landed`](Self::landed), of a descriptor that was [taken up](Self::taken_up) under this number: what an engine calls that
+    /// tells of both. Implement `landed` alone, unless the number matters; then do there what is done here.
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        let _ = sequence;
+        self.landed(outcome);
+    }
 }
 
 impl Cargo for () {}
@@ -54,6 +68,16 @@ impl<C: Cargo> Cargo for Option<C> {
             cargo.landed(outcome);
         }
     }
+    fn taken_up(&mut self, sequence: Sequence) {
+        if let Some(cargo) = self {
+            cargo.taken_up(sequence);
+        }
+    }
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        if let Some(cargo) = self {
+            cargo.landed_as(sequence, outcome);
+        }
+    }
 }
 impl<C: Cargo, const N: usize> Cargo for [C; N] {
     fn landed(&mut self, outcome: Result<(), Fault>) {
@@ -61,11 +85,29 @@ impl<C: Cargo, const N: usize> Cargo for [C; N] {
             cargo.landed(outcome);
         }
     }
+    fn taken_up(&mut self, sequence: Sequence) {
+        for cargo in self {
+            cargo.taken_up(sequence);
+        }
+    }
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        for cargo in self {
+            cargo.landed_as(sequence, outcome);
+        }
+    }
 }
 impl<A: Cargo, B: Cargo> Cargo for (A, B) {
     fn landed(&mut self, outcome: Result<(), Fault>) {
         self.0.landed(outcome);
         self.1.landed(outcome);
+    }
+    fn taken_up(&mut self, sequence: Sequence) {
+        self.0.taken_up(sequence);
+        self.1.taken_up(sequence);
+    }
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        self.0.landed_as(sequence, outcome);
+        self.1.landed_as(sequence, outcome);
     }
 }
 

@@ -55,9 +55,11 @@ impl Operands {
 /// `[Option<Freight<R>>; 4]` takes any command on up to four segments.
 ///
 /// # Safety
-/// Each operand that [`list`](Self::list) adds is memory that this cargo owns and nobody else reads or writes; it stays
-/// valid and where it is, its bytes initialised, while the cargo lives, wherever the cargo is moved; and no safe code reaches it
-/// through a cargo that is under way. One in device space is of a backend that says [`Caps::ENGINE_ADDRESSED`].
+/// Each operand that [`list`](Self::list) adds is memory that this cargo keeps alive; it stays valid and where it is, its bytes
+/// initialised, while the cargo lives, wherever the cargo is moved. While the cargo is under way nobody writes it but the engine. One
+/// that is to be written ([`Access::Write`]) nobody else reads either, and no safe code reaches it through the cargo; what is
+/// only read ([`Access::Read`]) others may read as well, such as those who share a segment. One in device space is of a
+/// backend that says [`Caps::ENGINE_ADDRESSED`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which operands it is",
     note = "wrap owned segments: `Freight::read(segment)` or `Freight::write(segment)`; or use the unsafe `Engine::submit`"

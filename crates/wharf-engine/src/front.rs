@@ -178,8 +178,8 @@ pub trait EngineExt: Engine {
             Err(error) => return Err(Returned::new(error, cargo)),
         };
         cargo.depart();
-        // SAFETY: the cargo owns the operands: valid, initialised and reached by nobody else while the engine keeps it, which is
-        // until it lands. It is `'static`, so that holds even if the engine is forgotten.
+        // SAFETY: the cargo keeps the operands: valid, initialised, written by nobody else, and read by nobody else where the
+        // engine writes, while the engine keeps it, which is until it lands. It is `'static`, so that holds even if the engine is forgotten.
         match unsafe { self.submit(descriptor, cargo) } {
             Ok(sequence) => Ok(Transfer {
                 engine: self,

@@ -1,6 +1,6 @@
 //! A bounded queue of descriptors, between those who submit and the one who runs.
 //!
-//! Foreign code (a cargo's `landed` and `drop`, wakers) is never called inside the queue's lock.
+//! Foreign code (what a cargo is told, its `drop`, wakers) is never called inside the queue's lock.
 
 use core::cell::Cell;
 use core::fmt;
@@ -244,7 +244,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
 
     /// Takes the next descriptor to run, unless another one is running: then whoever runs that takes the next.
     pub fn next(&self) -> Option<Job<'_, P, C, SLOTS>> {
-        self.state.with(|state| {
+        let mut job = self.state.with(|state| {
             if state.running.get() {
                 return None;
             }
@@ -255,10 +255,16 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             Some(Job {
                 queue: self,
                 index,
+                sequence: Sequence::new(sequence),
                 descriptor,
                 cargo: Some(cargo),
             })
-        })
+        })?;
+        // Foreign code; if it panics the job lands as it unwinds.
+        if let Some(cargo) = &mut job.cargo {
+            cargo.taken_up(job.sequence);
+        }
+        Some(job)
     }
 
     /// See [`Engine::poll`](crate::Engine::poll).
@@ -342,7 +348,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             Some((index, cargo))
         });
         if let Some((index, cargo)) = taken {
-            self.land(index, cargo, Err(Fault::Aborted), false);
+            self.land((index, sequence), cargo, Err(Fault::Aborted), false);
         }
     }
 
@@ -361,10 +367,10 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 let (index, slot, sequence, detached) = state.first_of(&wanted)?;
                 let (_, cargo) = slot.waiting.take()?;
                 slot.stage.set(Stage::Running { sequence, detached });
-                Some((index, cargo))
+                Some(((index, Sequence::new(sequence)), cargo))
             });
-            let Some((index, cargo)) = taken else { break };
-            self.land(index, cargo, Err(fault), false);
+            let Some((slot, cargo)) = taken else { break };
+            self.land(slot, cargo, Err(fault), false);
         }
     }
 
@@ -419,16 +425,25 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         &self.submitted
     }
 
-    /// Completes the descriptor in slot `index`. If it `ran`, the runner is free in the same step: whoever the
-    /// completion wakes may run the next one, and perhaps nobody else will.
-    fn land(&self, index: usize, mut cargo: C, outcome: Result<(), Fault>, ran: bool) {
-        // `landed` is foreign code and may panic.
+    /// Completes the descriptor in slot `index`, which has this number. If it `ran`, the runner is free in the same step: whoever
+    /// the completion wakes may run the next one, and perhaps nobody else will.
+    fn land(
+        &self,
+        (index, sequence): (usize, Sequence),
+        mut cargo: C,
+        outcome: Result<(), Fault>,
+        ran: bool,
+    ) {
+        // What the cargo is told is foreign code and may panic.
         let slot = Landing {
             queue: self,
             index,
             ran,
         };
-        cargo.landed(outcome);
+        if !ran {
+            cargo.taken_up(sequence);
+        }
+        cargo.landed_as(sequence, outcome);
         core::mem::forget(slot);
         let completion = match outcome {
             Ok(()) => Ok(cargo),
@@ -536,6 +551,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> fmt::Debug for DescriptorQueue
 pub struct Job<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
     queue: &'q DescriptorQueue<P, C, SLOTS>,
     index: usize,
+    sequence: Sequence,
     descriptor: Descriptor,
     cargo: Option<C>,
 }
@@ -554,7 +570,8 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Job<'_, P, C, SLOTS> {
 
     fn complete(&mut self, outcome: Result<(), Fault>) {
         if let Some(cargo) = self.cargo.take() {
-            self.queue.land(self.index, cargo, outcome, true);
+            let slot = (self.index, self.sequence);
+            self.queue.land(slot, cargo, outcome, true);
         }
     }
 }

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use wharf_backend::usage::ChannelId;
 use wharf_engine::{
     Command, Completion, CpuEngine, Descriptor, DescriptorQueue, Engine, EngineExt, Fault,
-    KernelFault, Returned, Sequence, Stream, StreamId, SubmitError, Unfinished,
+    KernelFault, Lent, Returned, Sequence, SequenceTooLarge, StaticCpuEngine, Stream, StreamId,
+    SubmissionId, SubmitError, Unfinished,
 };
 use wharf_sync::{Blocking, Clock, Critical, NoClock, SyncPolicy, Unsync};
 
@@ -236,4 +238,50 @@ fn an_inline_engine_has_nothing_outstanding_but_what_called() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(pin!(engine.drained()).poll(&mut context).is_ready());
     assert_eq!(engine.poll(sequence, None), Poll::Ready(Some(Ok(()))));
+}
+
+#[test]
+fn a_kernel_sees_itself_outstanding() {
+    static ENGINE: StaticCpuEngine<Critical, (), 2> = StaticCpuEngine::new();
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    fn looks(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        if numbers(ENGINE.get().unwrap()) == Some((1, 1)) {
+            SEEN.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+    let engine = ENGINE.get().unwrap();
+    let descriptor = Descriptor::new(Command::Kernel(looks), &[]).unwrap();
+    // SAFETY: no operands.
+    let sequence = unsafe { engine.submit(descriptor, ()) }.unwrap();
+    assert_eq!((sequence.get(), SEEN.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!(engine.outstanding(), None);
+}
+
+#[test]
+fn an_operand_on_a_wrong_channel_is_named_with_a_right_one() {
+    let wrong = |reached| SubmitError::WrongChannel {
+        operand: 1,
+        channel: ChannelId::new(2, 0),
+        reached,
+    };
+    assert_eq!(
+        wrong(Some(ChannelId::new(1, 3))).to_string(),
+        "operand 1 is on channel 2.0, the engine reaches channel 1.3"
+    );
+    assert_eq!(
+        wrong(None).to_string(),
+        "operand 1 is on channel 2.0, the engine reaches none"
+    );
+}
+
+#[test]
+fn a_person_reads_queue_and_number() {
+    let id = SubmissionId::from(0x0003_0000_0000_0011);
+    assert_eq!(id.to_string(), "3#17");
+    let sequence = Sequence::new(1 << 48);
+    assert_eq!(
+        SequenceTooLarge { sequence }.to_string(),
+        "submission #281474976710656 has a number of more than 48 bits"
+    );
 }

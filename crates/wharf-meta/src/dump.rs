@@ -138,7 +138,8 @@ impl Dump {
         self.write(name, tensor.tensor(), "npy", &header, dtype, Some(shape))
     }
 
-    /// Writes all of `infos` that are in `set`: each as `.bin`, and where its type is known as `.npy` too.
+    /// Writes all of `infos` that are in `set`: each as `.bin`, and where its type is known as `.npy` too. The index has
+    /// type and shape of both.
     ///
     /// # Errors
     /// The set does not have them, or not in their sizes: nothing is written then. Or as for [`raw`](Self::raw); what was written before stays.
@@ -152,7 +153,10 @@ impl Dump {
             let Ok(tensor) = set.get(info.name()) else {
                 continue; // `check` has seen it.
             };
-            self.raw(info.name(), tensor)?;
+            let dtype = info.dtype();
+            // Where only the bytes are known, there is no shape to tell.
+            let shape = (dtype != DType::Unknown).then_some(*info.shape());
+            self.write(info.name(), tensor, "bin", &[], dtype, shape)?;
             if let Ok(typed) = Typed::of(tensor.clone(), info) {
                 self.npy(info.name(), &typed)?;
             }

@@ -37,7 +37,7 @@ impl fmt::Display for Usage {
 
 /// One tensor that a model takes or gives.
 ///
-/// Can be made in a constant, and takes about 350 bytes on a 64-bit host, 256 of them for the name.
+/// Can be made in a [`constant`](Self::constant), and takes about 350 bytes on a 64-bit host, 256 of them for the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TensorInfo {
@@ -109,6 +109,39 @@ impl TensorInfo {
     /// As there.
     pub const fn output(name: &str, dtype: DType, axes: &[usize]) -> Result<Self, InfoError> {
         Self::new(name, Usage::Out, dtype, axes)
+    }
+
+    /// What the functions above have made, for a `static` or a `const`, in which there is neither `?` nor `Result::unwrap`.
+    ///
+    /// ```
+    /// use wharf_meta::{DType, TensorInfo};
+    ///
+    /// static INPUTS: [TensorInfo; 1] =
+    ///     [TensorInfo::constant(TensorInfo::input("image", DType::U8, &[28, 28]))];
+    /// assert_eq!(INPUTS[0].size(), 784);
+    /// ```
+    ///
+    /// ```compile_fail,E0080
+    /// # use wharf_meta::{DType, TensorInfo};
+    /// static INPUT: TensorInfo =
+    ///     TensorInfo::constant(TensorInfo::input("image", DType::F64, &[usize::MAX])); // error: too many bytes
+    /// ```
+    ///
+    /// # Panics
+    /// It was refused. In a constant that is an error of the compiler.
+    #[must_use]
+    #[allow(
+        clippy::panic,
+        reason = "documented: an error of the compiler where it belongs"
+    )]
+    pub const fn constant(made: Result<Self, InfoError>) -> Self {
+        match made {
+            Ok(info) => info,
+            Err(InfoError::Name(_)) => panic!("the name is too long"),
+            Err(InfoError::Shape(_)) => {
+                panic!("the shape has too many axes or bytes, or no size")
+            }
+        }
     }
 
     /// What it is called.

@@ -173,6 +173,13 @@ fn a_model_is_dumped_with_an_index() {
             "adler32": "090d0296",
         })
     );
+    // The bytes alone do not say what they are; the index does.
+    let raw = &index["files"][0];
+    assert_eq!(
+        (&raw["file"], &raw["dtype"]),
+        (&"image.bin".into(), &"u8".into())
+    );
+    assert_eq!(raw["shape"], serde_json::json!([2, 3]));
     assert_eq!(index["files"][2]["shape"], Value::Null);
     assert_eq!(index["files"][2]["dtype"], "unknown");
 }

@@ -11,8 +11,8 @@ use wharf_backend::{Heap, MemBackend, StaticPool};
 use wharf_meta::{
     BindError, DType, NameTooLong, SetError, ShortName, TensorInfo, TensorSet, Usage,
 };
-use wharf_source::{HeapSource, SourceError, StaticPoolSource};
-use wharf_sync::{Blocking, Critical};
+use wharf_source::{HeapSource, SourceError};
+use wharf_sync::Blocking;
 use wharf_tensor::{Parts, Tensor};
 
 fn set() -> TensorSet<Host> {
@@ -209,6 +209,9 @@ fn a_name_whose_tensor_was_refused_leaves_no_bytes_behind() {
 /// Without a heap, a set is as large as its pool or its bump buffer.
 #[test]
 fn a_set_lives_in_the_source_it_is_given() {
+    use wharf_source::StaticPoolSource;
+    use wharf_sync::Critical;
+
     type Blocks = StaticPoolSource<Critical, 2048, 2>;
     static BLOCKS: Blocks = Blocks::new();
     let target = Parts::<Heap<Critical>, &'static Blocks>::new(&BLOCKS);

@@ -20,7 +20,7 @@ impl fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}..{} leaves a window of {} bytes",
+            "{}..{} does not lie within {} bytes",
             self.start, self.end, self.len
         )
     }

@@ -42,8 +42,10 @@ pub(crate) fn fill_from<'a, R: BackendRef>(
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
-    use wharf_backend::{BackendExt, MemBackend, StaticPool};
+    use wharf_backend::{BackendExt, Checked, MemBackend, StaticPool};
     use wharf_sync::Unsync;
 
     #[test]
@@ -55,6 +57,18 @@ mod tests {
         }
         let parts = [b"ab".as_slice(), b"", b"cde"];
         assert_eq!(&*fill_from(segment, parts).unwrap(), b"abcde");
+        assert_eq!(pool.census().in_use, 0);
+    }
+
+    #[test]
+    fn parts_that_are_too_many_are_not_written_behind_the_segment() {
+        let written = Cell::new(false);
+        let pool = StaticPool::<Unsync, 64, 1>::new();
+        let pool = Checked::<_, _, 1>::new(pool, |_| written.set(true));
+        let segment = pool.alloc(5).unwrap();
+        let segment = fill_from(segment, [b"abc".as_slice(), b"def"]).unwrap_err();
+        drop(segment);
+        assert!(!written.get(), "the canary behind the segment lives");
         assert_eq!(pool.census().in_use, 0);
     }
 }

@@ -33,7 +33,8 @@
 //!
 //! # A frame of parts
 //! A payload stays where it is, a header of its own goes in front of it, and both are sent in one vectored write. The two are in
-//! different memories here, so their common type is what both erase to.
+//! different memories here, so their common type is what both erase to. (Who knows all memories of a program names them in a
+//! [`backend_set!`](wharf_backend::backend_set) instead: one type as well, whose bytes are slices and whose calls are direct.)
 //!
 #![cfg_attr(all(feature = "std", feature = "critical-section"), doc = "```")]
 #![cfg_attr(

@@ -12,6 +12,7 @@ mod in_flight;
 mod iter;
 mod links;
 
+use core::alloc::Layout;
 use core::fmt;
 
 use wharf_backend::{BackendRef, Place, Returned, SegmentMut};
@@ -40,8 +41,8 @@ pub use self::iter::RopeIntoIter;
 /// # let pool = StaticPool::<Unsync, 8, 4>::new();
 /// # let piece = |bytes: &[u8; 2]| View::from(pool.alloc(2).unwrap().init_from(bytes).unwrap());
 /// let mut rope = Rope::new();
-/// rope.push(piece(b"ab")).map_err(|refused| refused.error)?;
-/// rope.push(piece(b"cd")).map_err(|refused| refused.error)?;
+/// rope.push(piece(b"ab"))?;
+/// rope.push(piece(b"cd"))?;
 /// let refused = rope.push(piece(b"ef")).unwrap_err();
 /// assert!(matches!(refused.error, PushError::NoRoom { links: 3, .. }));
 /// assert_eq!(refused.value, b"ef");
@@ -49,7 +50,7 @@ pub use self::iter::RopeIntoIter;
 /// let blocks = StaticPoolSource::<Unsync, 512, 1>::new();
 /// let mut longer = Rope::with_source(&blocks);
 /// longer.append(&mut rope)?;
-/// longer.push(refused.value).map_err(|refused| refused.error)?;
+/// longer.push(refused.value)?;
 /// assert_eq!(longer, b"abcdef");
 /// # Ok::<(), PushError>(())
 /// ```
@@ -170,6 +171,32 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     #[must_use]
     pub const fn source(&self) -> &S {
         self.links.source()
+    }
+
+    /// The block that the rope takes of its source when it is told to hold so many links, more than it has places for inline: to size
+    /// a pool for it. A rope that is told nothing takes that of 8 links, then one of 16 while it still has the first, and so on.
+    ///
+    /// `None` where no block could be so large.
+    ///
+    /// ```
+    /// use wharf_backend::StaticPool;
+    /// use wharf_segment::Rope;
+    /// use wharf_source::StaticPoolSource;
+    /// use wharf_sync::Unsync;
+    ///
+    /// type Frames = StaticPool<Unsync, 64, 12>;
+    ///
+    /// // Room for the links of one rope of up to twelve, and not a byte more.
+    /// const BYTES: usize = Rope::<&'static Frames>::link_block(12).unwrap().size();
+    /// let links = StaticPoolSource::<Unsync, BYTES, 1>::new();
+    /// let mut message: Rope<&'static Frames, _> = Rope::with_source(&links);
+    /// message.try_reserve(12)?;
+    /// assert!(message.try_reserve(13).is_err());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn link_block(links: usize) -> Option<Layout> {
+        Links::<View<R>, S, N>::block(links)
     }
 
     /// Makes room for `additional` more links, so that as many pushes are not refused.

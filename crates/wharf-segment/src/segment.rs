@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 
 use wharf_backend::{
     BackendRef, Caps, Erases, ForeignSegment, Header, MemBackend, NotHostAddressable, Place,
-    ReadOnly, ReadableBackend, SegmentMut, State, TransferError,
+    ReadOnly, ReadableBackend, SegmentMut, State, TransferError, read_raw,
 };
 use wharf_sync::{Count, SyncPolicy};
 
@@ -159,18 +159,8 @@ impl<R: BackendRef> Segment<R> {
     /// # Errors
     /// The range leaves the segment, or the device is closed; `bytes` is untouched.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
-        let (len, size) = (bytes.len(), self.len());
-        match offset.checked_add(len) {
-            Some(end) if end <= size => {}
-            _ => return Err(TransferError::OutOfBounds { offset, len, size }),
-        }
-        let destination = NonNull::from(bytes).cast();
-        // SAFETY: invariants 1 and 2: live, initialised, and written by nobody; the range was checked; and the destination is
-        // an exclusive slice elsewhere.
-        unsafe {
-            self.backend()
-                .copy_out(self.header, offset, destination, len)
-        }
+        // SAFETY: invariants 1 and 2: live, initialised, and written by nobody.
+        unsafe { read_raw(self.backend(), self.header, offset, bytes) }
     }
 
     /// Whether it is memory that nobody may write, however few hold it: [`try_mut`](Self::try_mut) always refuses, and

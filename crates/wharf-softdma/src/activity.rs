@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use wharf_engine::{Cargo, Fault};
+use wharf_engine::{Cargo, Fault, Sequence};
 use wharf_sync::{Blocking, Event, SyncPolicy};
 
 /// What became of the descriptors that a device took.
@@ -20,7 +20,7 @@ pub struct Stats {
     pub faulted_detached: u64,
     /// Never started: aborted, or the device was closed.
     pub cancelled: u64,
-    /// Panics in a cargo's `landed` or `drop`. They are contained, because the device must go on.
+    /// Panics in what a cargo is told, or in its `drop`. They are contained, because the device must go on.
     pub cargo_panics: u64,
     /// Ends that the device told of for something that had ended already. They are ignored.
     pub spurious: u64,
@@ -159,10 +159,17 @@ impl<C: Cargo> Tracked<C> {
     }
 }
 
+// Only ever told by a queue, which tells the number, too.
 impl<C: Cargo> Cargo for Tracked<C> {
-    fn landed(&mut self, outcome: Result<(), Fault>) {
+    fn taken_up(&mut self, sequence: Sequence) {
         let cargo = self.cargo.as_mut();
-        let calm = contained(|| cargo.map(|cargo| cargo.landed(outcome))).is_some();
+        let calm = contained(|| cargo.map(|cargo| cargo.taken_up(sequence))).is_some();
+        self.activity.work().stats.cargo_panics += u64::from(!calm);
+    }
+
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        let cargo = self.cargo.as_mut();
+        let calm = contained(|| cargo.map(|cargo| cargo.landed_as(sequence, outcome))).is_some();
         self.outcome = Some(outcome);
         let stats = &mut self.activity.work().stats;
         stats.cargo_panics += u64::from(!calm);

@@ -316,14 +316,6 @@ impl Channel {
             .map(|taken| self.describe(taken))
     }
 
-    /// The books' census without the refusals that nobody was told of, because he waits on.
-    fn told(&self, total: Census) -> Census {
-        Census {
-            refused: total.refused.wrapping_sub(self.waiters.untold()),
-            ..total
-        }
-    }
-
     fn describe(&self, (owner, start, len): (&Owner, usize, usize)) -> Allocation {
         Allocation {
             channel: self.id,

@@ -171,6 +171,25 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
     /// assert!(why.contains("io                  1024         1024        0            0"));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
+    ///
+    /// A tensor tells the same, as one of several things that may go wrong:
+    ///
+    /// ```
+    /// # use wharf_backend::usage::UsageClass;
+    /// # use wharf_softdma::{Config, SoftDma};
+    /// # use wharf_tensor::{Hosted, Tensor};
+    /// # let device = SoftDma::<()>::open(Config::new(1024))?;
+    /// let target = Hosted::default();
+    /// let _input = Tensor::alloc(&target, device.channel(), 1000)?;
+    /// let weight = device.channel().tagged("conv1.weight", UsageClass::WEIGHT);
+    /// let refused = Tensor::alloc(&target, weight, 200).map(drop).unwrap_err();
+    /// if let Some(error) = refused.alloc_error() {
+    ///     let why = device.explain(error).to_string();
+    ///     assert!(why.starts_with("'conv1.weight': 200 bytes of class weight asked"));
+    /// }
+    /// # assert!(refused.alloc_error().is_some());
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn explain(&self, error: AllocError) -> Breakdown<'_, Arc<Channel>> {
         Breakdown::new(error, self.channels())

@@ -18,7 +18,7 @@
 //! assert!(buffer.host().is_err(), "the host does not address it");
 //!
 //! let double = Command::Kernel(|operands| {
-//!     let [Lent::Write(bytes)] = operands else { return Err(KernelFault(1)) };
+//!     let [Lent::Write(bytes)] = operands else { return Err(KernelFault::OPERANDS) };
 //!     bytes.iter_mut().for_each(|byte| *byte *= 2);
 //!     Ok(())
 //! });

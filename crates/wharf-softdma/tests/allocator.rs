@@ -381,7 +381,7 @@ fn a_refusal_is_explained_by_channel_class_and_name() {
     );
     let (a, b) = (first.id(), second.id());
     let expected = format!(
-        "'conv2.weight': 400 bytes of class weight asked, 320 free on {a}, the largest range has 320\n\
+        "'conv2.weight': 400 bytes of class weight asked, 320 free on {a}, the largest range has 320 ('npu')\n\
          \n\
          {a} 'npu', largest free range 320 bytes\n\
          class             in use         peak  refused      largest\n\
@@ -431,9 +431,11 @@ fn a_tensor_carries_its_name_into_the_books() {
     );
     assert_eq!(channel.usage().class(UsageClass::WEIGHT).in_use, 1024);
     let refused = Tensor::<Hosted>::alloc(&target, channel.tagged("logits", UsageClass::IO), 3500);
-    let Err(TensorError::Alloc(error)) = refused.map(drop) else {
-        panic!("3072 bytes are left")
-    };
+    let error = refused
+        .unwrap_err()
+        .alloc_error()
+        .expect("3072 bytes are left");
+    assert_eq!(TensorError::NoStorage.alloc_error(), None);
     assert!(
         device
             .explain(error)

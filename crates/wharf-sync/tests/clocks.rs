@@ -49,6 +49,22 @@ fn no_clock_stands_still() {
     assert_eq!(ask(NoClock), Duration::ZERO);
 }
 
+#[test]
+fn whether_time_passes_is_what_the_clock_itself_says() {
+    fn tells<C: Clock>(clock: C) -> bool {
+        clock.tells_time()
+    }
+    // One that says nothing does.
+    assert!(tells(Asked::default()) && tells(&Asked::default()));
+    assert!(!tells(NoClock) && !tells(&NoClock) && !tells(&&NoClock));
+    #[cfg(feature = "std")]
+    {
+        use std::sync::Arc;
+        assert!(tells(Arc::new(Asked::default())) && !tells(Arc::new(NoClock)));
+        assert!(tells(wharf_sync::StdClock::new()));
+    }
+}
+
 #[cfg(feature = "std")]
 #[test]
 fn the_clock_of_the_system_starts_at_zero_and_goes_on() {

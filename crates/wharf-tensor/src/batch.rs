@@ -12,7 +12,7 @@ use wharf_backend::TransferError;
 
 use crate::io::FOREVER;
 use crate::storage::Patience;
-use crate::trace::{Span, TraceKind};
+use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::within::Limit;
 use crate::{BatchError, Target, Tensor, TensorError};
 use holds::Holds;
@@ -203,14 +203,11 @@ pub(crate) fn traced<'o, T: Target, B: AsRef<[u8]>>(
     kind: TraceKind,
 ) -> Option<Span<'o, T::Trace>> {
     let storage = ops.first()?.tensor.storage().ok()?;
-    let lengths = ops.iter().map(|op| op.bytes.as_ref().len());
-    let bytes = lengths.fold(0, usize::saturating_add);
-    Some(Span::start(
-        storage.trace(),
-        kind,
-        storage.id().get(),
-        bytes,
-    ))
+    Some(Span::start(storage.trace(), || {
+        let lengths = ops.iter().map(|op| op.bytes.as_ref().len() as u64);
+        let bytes = lengths.fold(0, u64::saturating_add);
+        TraceEvent::instant(kind, storage.id().get(), bytes)
+    }))
 }
 
 fn patience<T: Target, B>(

@@ -14,7 +14,7 @@ use wharf_sync::{Clock, Event, SyncPolicy, Wake, Word};
 use crate::error::StorageId;
 use crate::identity::IdentityRef;
 use crate::storage::StorageRef;
-use crate::trace::{TraceEvent, TraceKind, TracePhase, TraceSink};
+use crate::trace::{TraceEvent, TraceKind, tell};
 use crate::{Target, Tensor};
 
 /// How often something was completed.
@@ -250,11 +250,9 @@ impl<'t, T: Target> Completions<'t, T> {
 
     #[cold]
     fn warn(&self) {
-        self.storage.trace().record(TraceEvent {
-            kind: TraceKind::Overdue,
-            phase: TracePhase::Instant,
-            storage: self.storage.id().get(),
-            bytes: self.identity.get().window().len as u64,
+        tell(self.storage.trace(), || {
+            let bytes = self.identity.get().window().len as u64;
+            TraceEvent::instant(TraceKind::Overdue, self.storage.id().get(), bytes)
         });
     }
 }

@@ -369,3 +369,14 @@ impl From<SubmitError> for LaunchError {
         Self::Submit(error)
     }
 }
+
+impl TensorError {
+    /// The refusal of memory that it is, if it is one: for who explains it, as a device does.
+    #[must_use]
+    pub const fn alloc_error(&self) -> Option<AllocError> {
+        match *self {
+            Self::Alloc(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}

@@ -15,6 +15,7 @@ use wharf_backend::{Place, TransferError};
 use crate::error::StorageId;
 use crate::fence::Claim;
 use crate::storage::{Patience, StorageRef};
+use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::{Target, TensorError};
 
 /// Host access that the fence has granted; dropping it ends it. `WRITE` says which kind.
@@ -93,6 +94,17 @@ impl<T: Target> StorageRef<T> {
 
 /// What moves bytes, whoever has seen to the access. Ranges lie in the storage; one that leaves the segment is refused there.
 impl<T: Target> StorageRef<T> {
+    /// Bytes go to device memory, or come from it. On the host nobody is told: there a read or a write is that very copy.
+    #[inline]
+    pub(crate) fn copies(&self, kind: TraceKind, bytes: usize) -> Span<'_, T::Trace> {
+        match self.place() {
+            Some(Place::Device(_)) => Span::start(self.trace(), || {
+                TraceEvent::instant(kind, self.id().get(), bytes as u64)
+            }),
+            _ => Span::silent(self.trace()),
+        }
+    }
+
     /// Copies bytes at `at` into `bytes`. A placeholder leaves them as they are.
     ///
     /// # Safety
@@ -150,6 +162,7 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
     /// Copies bytes at `offset` of the storage into `bytes`. A placeholder leaves them as they are.
     #[inline]
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let _copies = self.storage.copies(TraceKind::CopyOut, bytes.len());
         // SAFETY: invariant 1.
         unsafe { self.storage.copy_out(offset, bytes) }
     }
@@ -187,6 +200,7 @@ impl<T: Target> Hold<'_, T, true> {
     /// Copies `bytes` to `offset` of the storage. A placeholder takes them and keeps nothing.
     #[inline]
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        let _copies = self.storage.copies(TraceKind::CopyIn, bytes.len());
         // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
         // What it has lent of the bytes is not in use, because it is borrowed exclusively.
         unsafe { self.storage.copy_in(offset, bytes) }
@@ -200,6 +214,7 @@ impl<T: Target> Hold<'_, T, true> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        let _copies = self.storage.copies(TraceKind::CopyIn, len);
         // SAFETY: as in `write`.
         unsafe { self.storage.set(offset, len, byte) }
     }
@@ -225,3 +240,6 @@ impl<T: Target, const WRITE: bool> Drop for Hold<'_, T, WRITE> {
         self.storage.get().fence().end(self.claim);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests;

@@ -5,7 +5,7 @@
 //! awaited. None waits for a guard.
 
 use crate::storage::{Patience, StorageRef};
-use crate::trace::{Span, TraceKind};
+use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::{Target, Tensor, TensorError};
 
 pub(crate) const FOREVER: Patience = Patience::Until(None);
@@ -96,6 +96,8 @@ impl<T: Target> Tensor<T> {
         kind: TraceKind,
         bytes: usize,
     ) -> Span<'s, T::Trace> {
-        Span::start(storage.trace(), kind, storage.id().get(), bytes)
+        Span::start(storage.trace(), || {
+            TraceEvent::instant(kind, storage.id().get(), bytes as u64)
+        })
     }
 }

@@ -24,6 +24,7 @@ use wharf_sync::{Event, NoClock, SyncPolicy, Wake};
 use crate::fence::Turn;
 use crate::identity::{IdentityRef, Keep};
 use crate::storage::Patience;
+use crate::trace::{TraceDetail, TraceEvent, TraceKind, TracePhase, tell};
 use crate::within::Limit;
 use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 
@@ -60,6 +61,15 @@ impl<T: Target> Cargo for Tickets<T> {
         self.tickets.clear();
         outputs.complete();
     }
+
+    fn taken_up(&mut self, sequence: Sequence) {
+        self.tell(TracePhase::Start, sequence);
+    }
+
+    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
+        let lands = Lands(self, outcome);
+        lands.0.tell(TracePhase::Stop, sequence);
+    }
 }
 
 /// The outputs of a launch that has landed. The ends of tickets, and completions, run wakers: one that panics does not keep
@@ -80,6 +90,34 @@ impl<P: SyncPolicy, S: BlockSource> Drop for Outputs<'_, P, S> {
     fn drop(&mut self) {
         // None are left, unless one has panicked.
         self.complete();
+    }
+}
+
+impl<T: Target> Tickets<T> {
+    /// That an engine works on their command, or no longer.
+    fn tell(&self, phase: TracePhase, sequence: Sequence) {
+        let Some(first) = self.tickets.first() else {
+            return;
+        };
+        tell(first.traced().0, || {
+            let bytes = self.tickets.iter().map(|ticket| ticket.traced().1 as u64);
+            let bytes = bytes.fold(0, u64::saturating_add);
+            TraceEvent::instant(TraceKind::Running, first.storage_id().get(), bytes)
+                .with(TraceDetail::Launch {
+                    stream: first.stream().get(),
+                    sequence: sequence.get(),
+                })
+                .at(phase)
+        });
+    }
+}
+
+/// Tickets that land when this is dropped, also where a sink panics.
+struct Lands<'c, T: Target>(&'c mut Tickets<T>, Result<(), Fault>);
+
+impl<T: Target> Drop for Lands<'_, T> {
+    fn drop(&mut self) {
+        self.0.landed(self.1);
     }
 }
 
@@ -257,7 +295,7 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
             (Err((operand, error)), _) => return Err(LaunchError::Operand { operand, error }),
         }
     };
-    prepared.submit(engine, tickets)
+    prepared.submit(engine, uses, tickets)
 }
 
 /// What a launch is made of but for its tickets.
@@ -295,23 +333,44 @@ impl<T: Target> Prepared<T> {
     }
 
     /// `tickets` are those of the same uses.
-    fn submit<E: Launch<T> + ?Sized>(
+    fn submit<'e, E: Launch<T> + ?Sized>(
         self,
-        engine: &E,
+        engine: &'e E,
+        uses: &[Use<'_, T>],
         tickets: Tickets<T>,
-    ) -> Result<Submission<'_, E, T>, LaunchError> {
+    ) -> Result<Submission<'e, E, T>, LaunchError> {
         // SAFETY: each operand is a window on a storage of which the cargo holds a ticket: the storage lives, its
         // bytes are initialised, and the fence keeps the host and other streams away, until the tickets land. Where it is on a
         // device, its address is the engine's name for it, and for nothing else.
         let sequence =
             unsafe { engine.submit(self.descriptor, tickets) }.map_err(|refused| refused.error)?;
-        Ok(Submission {
+        let submission = Submission {
             engine,
             sequence,
             clock: self.clock,
             open: true,
-        })
+        };
+        // A sink that panics here detaches it.
+        launched(engine.stream(), sequence, uses);
+        Ok(submission)
     }
+}
+
+/// Tells that an engine has accepted a command.
+fn launched<T: Target>(stream: StreamId, sequence: Sequence, uses: &[Use<'_, T>]) {
+    let Some(storage) = uses.iter().find_map(|one| one.tensor.storage().ok()) else {
+        return;
+    };
+    tell(storage.trace(), || {
+        let bytes = uses.iter().map(|one| one.tensor.len() as u64);
+        let bytes = bytes.fold(0, u64::saturating_add);
+        TraceEvent::instant(TraceKind::Launched, storage.id().get(), bytes).with(
+            TraceDetail::Launch {
+                stream: stream.get(),
+                sequence: sequence.get(),
+            },
+        )
+    });
 }
 
 /// A ticket for every operand, or none, and the operand that is not to be had. Does not wait; who does, waits for that operand
@@ -371,7 +430,7 @@ impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
                 }
             };
             match tickets(stream, uses, kept) {
-                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, tickets)),
+                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, uses, tickets)),
                 Err((operand, error)) => {
                     let failed = |error| LaunchError::Operand { operand, error };
                     if !matches!(error, TensorError::WouldBlock { .. }) {

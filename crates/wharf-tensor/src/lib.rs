@@ -22,6 +22,12 @@
 //! Work in flight owns its memory: an engine holds a [`Ticket`] for each operand, so tensors and submissions may be dropped
 //! at any time.
 //!
+//! # Tracing
+//! A target's [`TraceSink`] is told what happens: reads, writes, waits, memory, copies to and from devices, launches and when
+//! they run ([`TraceKind`]). [`NoTrace`], where nobody is, compiles to nothing; [`TraceRing`] keeps the last events in a static; on
+//! hosts `ChromeTrace` writes a timeline for Perfetto; with `defmt`, `DefmtTrace` makes log lines.
+//!
+//! # Targets
 //! A program names its [`Target`] once: how storages are shared, which backends there are, where control blocks come from.
 //!
 //! ```
@@ -46,7 +52,7 @@
 //! A tensor that was [named](Tensor::named) is listed in the [`Directory`] of the target, so that an error, which carries a number, can
 //! be [explained](Directory::explain); and it counts how often a launch has completed it ([`Completions`]).
 //!
-//! Features are passed down; `std` adds `Hosted`, and none is on by default.
+//! Features are passed down; `std` adds `Hosted` and `ChromeTrace`, `defmt` adds `DefmtTrace`, and none is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -97,6 +103,13 @@ pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
 pub use tensor::Tensor;
 pub use ticket::Ticket;
-pub use trace::{NoTrace, TraceEvent, TraceKind, TracePhase, TraceSink};
+#[cfg(feature = "defmt")]
+pub use trace::DefmtTrace;
+#[cfg(feature = "std")]
+pub use trace::{ChromeSummary, ChromeTrace};
+pub use trace::{
+    NoTrace, TraceDetail, TraceDrain, TraceEvent, TraceKind, TracePhase, TraceRecord, TraceRing,
+    TraceRingState, TraceSink,
+};
 pub use wharf_engine::Access;
 pub use within::Within;

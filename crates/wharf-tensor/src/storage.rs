@@ -29,7 +29,7 @@ use crate::error::StorageId;
 use crate::fence::{Claim, End, Fence, Refusal, Turn, desert, end_unless_waited, end_unseen};
 use crate::holders::Holders;
 use crate::identity::Window;
-use crate::trace::{Span, TraceEvent, TraceKind, TracePhase, TraceSink};
+use crate::trace::{Span, TraceDetail, TraceEvent, TraceKind, tell};
 use crate::{Target, TensorError};
 
 /// What a storage is a storage of.
@@ -97,6 +97,11 @@ impl<T: Target> Storage<T> {
     #[inline]
     pub(crate) const fn fence(&self) -> &Fence<T::Policy> {
         &self.fence
+    }
+
+    #[inline]
+    pub(crate) const fn trace(&self) -> &T::Trace {
+        &self.trace
     }
 
     /// The segment that the bytes lie in, and where they begin in it.
@@ -204,7 +209,13 @@ impl<T: Target> StorageRef<T> {
         // SAFETY: a fresh block of this layout, which is ours.
         unsafe { block.write(storage) };
         let this = Self { block };
-        this.trace().record(this.event(TraceKind::Alloc));
+        tell(this.trace(), || {
+            this.event(TraceKind::Alloc)
+                .with(match (&this.get().bytes, this.place()) {
+                    (Bytes::Whole(_), Some(place)) => TraceDetail::Memory(place.space()),
+                    _ => TraceDetail::None,
+                })
+        });
         Ok(this)
     }
 
@@ -265,14 +276,9 @@ impl<T: Target> StorageRef<T> {
         self.block == other.block
     }
 
-    /// Something that happens to the whole storage in an instant.
+    /// Something that happens to the whole storage.
     fn event(&self, kind: TraceKind) -> TraceEvent {
-        TraceEvent {
-            kind,
-            phase: TracePhase::Instant,
-            storage: self.id().get(),
-            bytes: self.len() as u64,
-        }
+        TraceEvent::instant(kind, self.id().get(), self.len() as u64)
     }
 
     /// Begins `claim`.
@@ -290,8 +296,11 @@ impl<T: Target> StorageRef<T> {
     fn wait(&self, claim: Claim, deadline: Option<Duration>) -> Result<(), Refusal> {
         let storage = self.get();
         let blocks = || {
-            let (kind, id) = (TraceKind::Blocked, self.id().get());
-            Span::start(&storage.trace, kind, id, storage.len)
+            Span::start(&storage.trace, || {
+                let (reads, writes) = storage.fence.in_flight();
+                self.event(TraceKind::Blocked)
+                    .with(TraceDetail::Pending { reads, writes })
+            })
         };
         let (granted, blocked) = self.turn(claim).wait(&storage.clock, deadline, blocks);
         // A sink that panics at the stop does not leave the access behind.
@@ -371,9 +380,15 @@ impl<T: Target> StorageRef<T> {
             return Err(self);
         }
         let this = ManuallyDrop::new(self);
+        let freed = this.event(TraceKind::Free);
         // SAFETY: one holder, and that was ours; no device access, and nobody is left who could begin one.
-        let (bytes, _block) = unsafe { free(this.block) };
-        match bytes {
+        let remains = unsafe { free(this.block) };
+        // A sink that panics leaks nothing: the remains are owned.
+        tell(&remains.trace, || {
+            freed.with(TraceDetail::Left { accesses: 0 })
+        });
+        tell(&remains.trace, || remains.memory_free());
+        match remains.bytes {
             Bytes::Whole(segment) => Ok(segment),
             // Tested above, and nobody changes what a storage is a storage of.
             Bytes::Part(_) | Bytes::Placeholder => unreachable!(),
@@ -384,7 +399,20 @@ impl<T: Target> StorageRef<T> {
     #[inline]
     fn leave(&self) -> bool {
         let storage = self.get();
-        storage.holders.leave() && desert(storage.fence.word()) == End::Last
+        if !storage.holders.leave() {
+            return false;
+        }
+        // Whatever the sink does; until then the block lives, because the fence knows of nobody who left.
+        let departs = Departs(self.block);
+        tell(&storage.trace, || {
+            // Nobody can begin one any more.
+            let (reads, writes) = storage.fence.in_flight();
+            let accesses = reads + writes;
+            self.event(TraceKind::Free)
+                .with(TraceDetail::Left { accesses })
+        });
+        core::mem::forget(departs);
+        desert(storage.fence.word()) == End::Last
     }
 
     /// Whether nobody else keeps the block, so that nobody can begin anything either.
@@ -456,14 +484,13 @@ unsafe fn end_waited<T: Target>(block: NonNull<Storage<T>>, claim: Claim) {
 unsafe fn release<T: Target>(mut block: NonNull<Storage<T>>) {
     loop {
         // SAFETY: the caller's promise; from the second time on, the whole's last holder left just now.
-        let (bytes, room) = unsafe { free(block) };
-        let part = match bytes {
+        let remains = unsafe { free(block) };
+        let part = match remains.bytes {
             Bytes::Part(part) => part,
-            // Before the room.
-            bytes => return drop(bytes),
+            Bytes::Whole(_) | Bytes::Placeholder => return remains.release(),
         };
         let whole = part.into_whole();
-        drop(room);
+        drop(remains.block);
         let whole = ManuallyDrop::new(whole);
         if !whole.leave() {
             return;
@@ -472,31 +499,55 @@ unsafe fn release<T: Target>(mut block: NonNull<Storage<T>>) {
     }
 }
 
-/// Gives what the block held to the caller, and the block, to be dropped after it: who waits for a control block may want both.
+/// What a block held, and the block, to be dropped after it: who waits for a control block may want both.
+struct Remains<T: Target> {
+    bytes: Bytes<T>,
+    block: Block<T::Source>,
+    trace: T::Trace,
+    id: u64,
+    len: usize,
+    place: Option<Place>,
+}
+
+impl<T: Target> Remains<T> {
+    fn memory_free(&self) -> TraceEvent {
+        let event = TraceEvent::instant(TraceKind::MemoryFree, self.id, self.len as u64);
+        match self.place {
+            Some(place) => event.with(TraceDetail::Memory(place.space())),
+            None => event,
+        }
+    }
+
+    /// Gives all of it back.
+    fn release(self) {
+        let _freed = match self.bytes {
+            Bytes::Whole(_) => Span::start(&self.trace, || self.memory_free()),
+            Bytes::Part(_) | Bytes::Placeholder => Span::silent(&self.trace),
+        };
+        drop(self.bytes);
+        drop(self.block);
+    }
+}
+
+/// Gives what the block held to the caller.
 ///
 /// # Safety
 /// Nobody keeps the block (invariant 1), and the caller is the one who knows.
-unsafe fn free<T: Target>(block: NonNull<Storage<T>>) -> (Bytes<T>, Block<T::Source>) {
+unsafe fn free<T: Target>(block: NonNull<Storage<T>>) -> Remains<T> {
     // SAFETY: the caller's promise. The block is moved out of and not touched again but to be released.
     let storage = unsafe { block.read() };
-    let event = TraceEvent {
-        kind: TraceKind::Free,
-        phase: TracePhase::Instant,
-        storage: block.addr().get() as u64,
-        bytes: storage.len as u64,
-    };
-    let Storage {
-        bytes,
-        source,
-        trace,
-        ..
-    } = storage;
+    let id = block.addr().get() as u64;
     let layout = StorageRef::<T>::CONTROL_BLOCK;
     // SAFETY: invariant 5, and nothing uses the block any more.
-    let block = unsafe { Block::from_raw(block.cast(), layout, source) };
-    // A sink that panics here leaks nothing: both are owned by then.
-    trace.record(event);
-    (bytes, block)
+    let block = unsafe { Block::from_raw(block.cast(), layout, storage.source) };
+    Remains {
+        bytes: storage.bytes,
+        block,
+        trace: storage.trace,
+        id,
+        len: storage.len,
+        place: storage.place,
+    }
 }
 
 impl<T: Target> Clone for StorageRef<T> {
@@ -513,6 +564,20 @@ impl<T: Target> Drop for StorageRef<T> {
         if self.leave() {
             // SAFETY: nobody keeps it any more, and this is whom the fence told.
             unsafe { release(self.block) };
+        }
+    }
+}
+
+/// The last tensor of a storage, about which a sink that panics was being told.
+struct Departs<T: Target>(NonNull<Storage<T>>);
+
+impl<T: Target> Drop for Departs<T> {
+    fn drop(&mut self) {
+        // SAFETY: invariant 1: the fence has not been told yet that no tensor keeps the block. The reference is not used after that.
+        let storage = unsafe { self.0.as_ref() };
+        if desert(storage.fence.word()) == End::Last {
+            // SAFETY: nobody keeps it any more, and this is whom the fence told.
+            unsafe { release(self.0) };
         }
     }
 }

@@ -140,7 +140,8 @@ where
 }
 
 /// The usual target of a hosted program: threads, any backend, the heap for control blocks, the system's clock, a
-/// directory of its own. Make it with `Hosted::default()`; the names are `target.directory()`.
+/// directory of its own. Make it with `Hosted::default()`; the names are `target.directory()`. Its memory is counted, so the heap is
+/// `Arc::new(Heap::new())` here, as any backend is.
 #[cfg(feature = "std")]
 pub type Hosted = Parts<
     std::sync::Arc<dyn wharf_backend::MemBackend<Policy = wharf_sync::Blocking> + Send + Sync>,

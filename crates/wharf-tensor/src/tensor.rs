@@ -10,6 +10,7 @@ use wharf_engine::{Access, StreamId};
 use crate::error::StorageId;
 use crate::identity::IdentityRef;
 use crate::storage::{Bytes, Patience, StorageRef, offset};
+use crate::trace::{Span, TraceDetail, TraceEvent, TraceKind};
 use crate::{Target, TensorError, Ticket};
 
 /// Bytes on a host or a device, shared by whoever holds a clone or a slice.
@@ -67,7 +68,13 @@ impl<T: Target> Tensor<T> {
         T::Memory: Erases<R>,
     {
         let memory = <T::Memory as Erases<R>>::erase(memory);
-        let segment = SegmentMut::alloc(memory, len)?.initialised()?;
+        let asked = Span::start(target.trace(), || {
+            TraceEvent::instant(TraceKind::MemoryAlloc, 0, len as u64)
+                .with(TraceDetail::Memory(memory.backend().space()))
+        });
+        let segment = SegmentMut::alloc(memory, len);
+        drop(asked);
+        let segment = segment?.initialised()?;
         Self::over(target, segment).map_err(|refused| refused.error)
     }
 

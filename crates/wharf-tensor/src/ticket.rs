@@ -107,6 +107,13 @@ impl<T: Target> Ticket<T> {
         StorageId(self.block.addr().get())
     }
 
+    /// Whoever is told what happens to the storage, and how many bytes this is about.
+    pub(crate) fn traced(&self) -> (&T::Trace, usize) {
+        // SAFETY: the invariant: the block lives.
+        let storage = unsafe { self.block.as_ref() };
+        (storage.trace(), self.range.1)
+    }
+
     pub(crate) const fn claim(stream: StreamId, access: Access) -> Claim {
         match access {
             Access::Read => Claim::DeviceRead(stream),

@@ -53,6 +53,7 @@ impl<T: Target> Tensor<T> {
         let storage = self.storage()?;
         let at = self.span(offset, bytes.len())?;
         let _traced = self.traced(storage, TraceKind::Read, bytes.len());
+        let _copies = storage.copies(TraceKind::CopyOut, bytes.len());
         // SAFETY: the caller's promise, and a range of the storage.
         Ok(unsafe { storage.copy_out(at, bytes) }?)
     }
@@ -68,6 +69,7 @@ impl<T: Target> Tensor<T> {
         let storage = self.storage()?;
         let at = self.span(offset, bytes.len())?;
         let _traced = self.traced(storage, TraceKind::Write, bytes.len());
+        let _copies = storage.copies(TraceKind::CopyIn, bytes.len());
         // SAFETY: the caller's promise, and a range of the storage.
         Ok(unsafe { storage.copy_in(at, bytes) }?)
     }
@@ -82,6 +84,7 @@ impl<T: Target> Tensor<T> {
     pub unsafe fn fill_unfenced(&self, byte: u8) -> Result<(), TensorError> {
         let storage = self.storage()?;
         let _traced = self.traced(storage, TraceKind::Write, self.len());
+        let _copies = storage.copies(TraceKind::CopyIn, self.len());
         // SAFETY: the caller's promise, and the range of the tensor, which lies in its storage.
         Ok(unsafe { storage.set(self.offset(), self.len(), byte) }?)
     }
@@ -124,8 +127,11 @@ impl<T: Target> ReadOp<'_, T> {
         let (tensor, at) = self.target();
         let bytes = &mut *self.bytes;
         let moved = match tensor.storage() {
-            // SAFETY: the caller's promise; no wrap, because it was checked.
-            Ok(storage) => unsafe { storage.copy_out(at, bytes) },
+            Ok(storage) => {
+                let _copies = storage.copies(TraceKind::CopyOutBatch, bytes.len());
+                // SAFETY: the caller's promise; no wrap, because it was checked.
+                unsafe { storage.copy_out(at, bytes) }
+            }
             Err(_) => Ok(()),
         };
         (bytes.len(), moved)
@@ -140,8 +146,11 @@ impl<T: Target> WriteOp<'_, T> {
     pub(crate) unsafe fn write(&self) -> (usize, Result<(), TransferError>) {
         let (tensor, at) = self.target();
         let moved = match tensor.storage() {
-            // SAFETY: as in `read`.
-            Ok(storage) => unsafe { storage.copy_in(at, self.bytes) },
+            Ok(storage) => {
+                let _copies = storage.copies(TraceKind::CopyInBatch, self.bytes.len());
+                // SAFETY: as in `read`.
+                unsafe { storage.copy_in(at, self.bytes) }
+            }
             Err(_) => Ok(()),
         };
         (self.bytes.len(), moved)

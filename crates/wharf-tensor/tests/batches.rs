@@ -263,11 +263,9 @@ fn a_batch_is_one_pair_of_events_and_a_refused_one_balances() {
     let (a, b) = (bench.host(&[0; 4]), bench.on_device(&[0; 4]));
     bench.recorder.take();
     Tensor::write_batch(&[b.write_op(0, &[1; 3]), a.write_op(0, &[1; 4])]).unwrap();
-    let event = |kind, phase, tensor: &Tensor<Mixed>, bytes| TraceEvent {
-        kind,
-        phase,
-        storage: tensor.storage_id().unwrap().get(),
-        bytes,
+    let event = |kind, phase, tensor: &Tensor<Mixed>, bytes| {
+        let storage = tensor.storage_id().unwrap().get();
+        TraceEvent::instant(kind, storage, bytes).at(phase)
     };
     let (start, stop) = (TracePhase::Start, TracePhase::Stop);
     let pair = |kind, tensor, bytes| {
@@ -276,7 +274,10 @@ fn a_batch_is_one_pair_of_events_and_a_refused_one_balances() {
             event(kind, stop, tensor, bytes),
         ]
     };
-    assert_eq!(bench.recorder.take(), pair(TraceKind::WriteBatch, &b, 7));
+    // Around the part of it that goes to a device.
+    let [begins, ends] = pair(TraceKind::WriteBatch, &b, 7);
+    let [into, done] = pair(TraceKind::CopyInBatch, &b, 3);
+    assert_eq!(bench.recorder.take(), [begins, into, done, ends]);
     let guard = b.lend_mut().err().map(|_| a.lend_mut().unwrap());
     let (mut x, mut y) = ([0; 1], [0; 1]);
     let outcome = Tensor::read_batch(&mut [a.read_op(0, &mut x), b.read_op(0, &mut y)]);

@@ -241,8 +241,8 @@ fn a_sink_that_panics_at_any_event_leaves_nothing_behind() {
         life(&bench, &RefCell::new(None));
         counted.get()
     };
-    // Alloc, write with its block, read, fill, copy, free.
-    assert_eq!(events, 1 + 2 + 2 + 2 + 2 + 2 + 1);
+    // Memory, alloc, write with its block, read, fill, copy, free, memory.
+    assert_eq!(events, 2 + 1 + 2 + 2 + 2 + 2 + 2 + 1 + 2);
     for nth in 1..=events {
         let bench = bench();
         let count = Cell::new(0);

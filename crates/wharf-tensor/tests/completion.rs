@@ -315,7 +315,7 @@ fn a_long_wait_warns_first_after_thirty_seconds_and_again() {
     let silent = done(&tensor).warning_every(Duration::ZERO);
     assert!(silent.wait_for_within(9, Duration::from_secs(100)).is_err());
     assert_eq!(recorder.story(), []);
-    assert_eq!(TraceKind::Overdue as u8, 128);
+    assert_eq!(TraceKind::Overdue as u8, 130);
 }
 
 #[test]

@@ -135,10 +135,18 @@ fn placeholders_closed_devices_and_traces_are_as_ever() {
         Tensor::read_batch_unfenced(&mut [nothing.read_op(0, &mut bytes)]).unwrap();
     }
     assert_eq!(bytes, [9; 2]);
-    use TraceKind::{Read, ReadBatch, Write, WriteBatch};
-    let kinds = [
-        Write, Write, Read, Read, Write, Write, WriteBatch, ReadBatch,
-    ];
-    let story = kinds.map(|kind| [(kind, TracePhase::Start), (kind, TracePhase::Stop)]);
-    assert_eq!(recorder.story(), story.concat());
+    use TraceKind::{CopyIn, CopyOut, Read, ReadBatch, Write, WriteBatch};
+    let (start, stop) = (TracePhase::Start, TracePhase::Stop);
+    let around = |kind, copy| [(kind, start), (copy, start), (copy, stop), (kind, stop)];
+    let mut story = vec![];
+    for kind in [Write, Write, Read] {
+        story.extend([(kind, start), (kind, stop)]);
+    }
+    for (kind, copy) in [(Read, CopyOut), (Write, CopyIn), (Write, CopyIn)] {
+        story.extend(around(kind, copy));
+    }
+    for kind in [WriteBatch, ReadBatch] {
+        story.extend([(kind, start), (kind, stop)]);
+    }
+    assert_eq!(recorder.story(), story);
 }

@@ -56,11 +56,10 @@
 #![cfg_attr(feature = "softdma", doc = "```")]
 #![cfg_attr(not(feature = "softdma"), doc = "```ignore")]
 //! use wharf::prelude::*;
-//! use wharf::softdma::Config;
 //!
 //! /// Runs on the device, on its own memory.
 //! fn double(operands: &mut [Lent<'_>]) -> Result<(), KernelFault> {
-//!     let [Lent::Read(from), Lent::Write(to)] = operands else { return Err(KernelFault(1)) };
+//!     let [Lent::Read(from), Lent::Write(to)] = operands else { return Err(KernelFault::OPERANDS) };
 //!     to.iter_mut().zip(from.iter()).for_each(|(to, from)| *to = from * 2);
 //!     Ok(())
 //! }
@@ -133,3 +132,8 @@ pub mod prelude;
 #[cfg(all(doctest, feature = "critical-section"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The examples of the page on traces, as tests.
+#[cfg(all(doctest, feature = "std", feature = "critical-section"))]
+#[doc = include_str!("../../../docs/tracing.md")]
+mod tracing {}

@@ -5,22 +5,26 @@
 
 #[doc(no_inline)]
 pub use crate::backend::{
-    AllocError, BackendExt, MemBackend, PoolBackend, SegmentMut, SlotControl, StaticPool, Uninit,
+    AllocError, BackendExt, MemBackend, Place, PoolBackend, Returned, SegmentMut, ShardedPool,
+    SlotControl, StaticPool, TransferError, Uninit,
+    usage::{Accounted, UsageClass},
+    wrap::Waits,
 };
 #[doc(no_inline)]
 pub use crate::engine::{
-    Command, CpuEngine, Engine, Fault, KernelFault, Lent, Stream, SubmitError,
+    Access, Command, CpuEngine, Engine, Fault, KernelFault, Lent, Stream, SubmitError,
 };
 #[doc(no_inline)]
-pub use crate::segment::{Rope, Segment, View};
+pub use crate::segment::{PushError, ReadError, Rope, Segment, SliceError, View};
 #[doc(no_inline)]
 pub use crate::source::{Census, StaticPoolSource};
 #[doc(no_inline)]
 pub use crate::sync::{SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
-    BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, Parts,
-    Submission, Target, Tensor, TensorError, Tickets, Use, WaitError,
+    BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, NoTrace,
+    Parts, Submission, Target, Tensor, TensorError, Ticket, Tickets, TraceEvent, TraceKind,
+    TracePhase, TraceRing, TraceSink, Use, WaitError,
 };
 
 #[cfg(feature = "alloc")]
@@ -35,7 +39,7 @@ pub use crate::sync::Critical;
 #[doc(no_inline)]
 pub use crate::{
     sync::{Blocking, StdClock},
-    tensor::Hosted,
+    tensor::{ChromeTrace, Hosted},
 };
 
 #[cfg(feature = "meta")]
@@ -44,4 +48,4 @@ pub use crate::meta::{DType, ModelTensors, Shape, TensorInfo, TensorSet, Typed, 
 
 #[cfg(feature = "softdma")]
 #[doc(no_inline)]
-pub use crate::softdma::SoftDma;
+pub use crate::softdma::{ChannelConfig, Config, SoftDma};

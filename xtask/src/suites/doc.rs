@@ -1,5 +1,5 @@
 //! Suite `doc`: the examples in the documentation run, and the documentation builds without a
-//! warning (one more check).
+//! warning, with the features of a host and, of each library by itself, with none (a check more for each).
 
 use crate::report::Tally;
 use crate::suite::Context;
@@ -24,5 +24,14 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Tally, String> {
     pages.args(["--no-deps", "--workspace", "--features", &features]);
     pages.env("RUSTDOCFLAGS", "-D warnings");
     tally.add(check("cargo doc", &mut pages)?);
+
+    // One by one, because packages built together share their features; and then a page must not point to what is not there.
+    for package in workspace.libraries().filter(|package| !package.hosted) {
+        let mut pages = workspace.cargo("doc");
+        pages.args(["--no-deps", "-p", &package.name]);
+        pages.env("RUSTDOCFLAGS", "-D warnings");
+        let what = format!("cargo doc -p {}, no features", package.name);
+        tally.add(check(&what, &mut pages)?);
+    }
     Ok(tally)
 }

@@ -15,7 +15,7 @@ use wharf_source::Census;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::FreeList;
-use super::core::Slots;
+use super::core::{Headers, Slots};
 use crate::{AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, OwnLines, Place};
 
 /// The control block of one slot. Make an array of them, as many as slots are wanted.
@@ -242,7 +242,7 @@ impl<'s, P: SyncPolicy> PoolBackend<'s, P> {
 }
 
 // SAFETY: the constructor established the invariants, over memory borrowed exclusively.
-unsafe impl<P: SyncPolicy> Slots for PoolBackend<'_, P> {
+unsafe impl<P: SyncPolicy> Headers for PoolBackend<'_, P> {
     type Policy = P;
 
     #[inline]
@@ -254,12 +254,16 @@ unsafe impl<P: SyncPolicy> Slots for PoolBackend<'_, P> {
         self.headers
     }
     #[inline]
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    #[inline]
     fn count(&self) -> usize {
         self.count as usize
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<P: SyncPolicy> Slots for PoolBackend<'_, P> {
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        self.base
     }
     #[inline]
     fn payload(&self) -> usize {
@@ -296,7 +300,7 @@ unsafe impl<P: SyncPolicy> MemBackend for PoolBackend<'_, P> {
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
         // SAFETY: as the caller promises.
-        unsafe { Slots::reclaim(self, header) }
+        unsafe { Headers::reclaim(self, header) }
     }
     #[inline]
     unsafe fn place(&self, header: NonNull<Header<P>>) -> Place {

@@ -1,6 +1,6 @@
 //! The pool's algorithm, once, for slabs that are lent and slabs that are built in.
 //!
-//! Invariants of [`Slots`], which the implementer establishes:
+//! Invariants of [`Headers`] and [`Slots`], which the implementer establishes:
 //! 1. `headers` points to `count` headers, which the pool owns;
 //! 2. `base` points to `count` payloads `stride` bytes apart, each at least `payload` bytes long, which the pool owns;
 //! 3. `free` is the lock of these slots alone. A header below its carve mark is either *live* (count not zero; it
@@ -20,20 +20,18 @@ use wharf_sync::{Lock, SyncPolicy};
 use super::FreeList;
 use crate::{AllocError, Header};
 
-/// A pool taken apart into what the algorithm needs. For a built-in slab all but the pointers are constants; for a lent one
-/// each is read where it is used, which a small core with few registers prefers to a copy of them all.
+/// Who has which slot: all that taking one and giving it back need. For a built-in slab all but the pointers are
+/// constants; for a lent one each is read where it is used, which a small core with few registers prefers to a copy of
+/// them all.
 ///
 /// # Safety
-/// The invariants at the top of this module, for as long as the pool is borrowed.
-pub(super) unsafe trait Slots {
+/// Invariants 1 and 3 at the top of this module, for as long as the pool is borrowed.
+pub(super) unsafe trait Headers {
     type Policy: SyncPolicy;
 
     fn free(&self) -> &<Self::Policy as SyncPolicy>::Lock<FreeList>;
     fn headers(&self) -> NonNull<Header<Self::Policy>>;
-    fn base(&self) -> NonNull<u8>;
     fn count(&self) -> usize;
-    fn payload(&self) -> usize;
-    fn stride(&self) -> usize;
 
     /// Bytes of a header: a power of two under every policy shipped, so dividing by it is a shift.
     const HEADER: usize = size_of::<Header<Self::Policy>>();
@@ -55,20 +53,6 @@ pub(super) unsafe trait Slots {
             .wrapping_sub(self.headers().addr().get())
     }
 
-    #[inline]
-    fn vend(&self, size: usize) -> Option<NonNull<Header<Self::Policy>>> {
-        // One section for all three outcomes: entering it is most of what it costs.
-        self.free().with(|free| {
-            if size <= self.payload()
-                && let Some(header) = self.take(free, size)
-            {
-                return Some(header);
-            }
-            free.refuse(size);
-            None
-        })
-    }
-
     /// A slot for `size` bytes, which fit, if there is one. Called inside the section that lends `free`.
     #[inline]
     fn take(&self, free: &FreeList, size: usize) -> Option<NonNull<Header<Self::Policy>>> {
@@ -86,11 +70,6 @@ pub(super) unsafe trait Slots {
         Some(header)
     }
 
-    #[cold]
-    fn refusal(&self, size: usize) -> AllocError {
-        refusal(size, self.payload(), || self.count() * self.stride())
-    }
-
     /// # Safety
     /// `header` is live, and no handle is left.
     #[inline]
@@ -100,15 +79,6 @@ pub(super) unsafe trait Slots {
             // SAFETY: live and without handles, so the header is ours (invariant 3).
             unsafe { header.write(Header::parked(link)) };
         });
-    }
-
-    /// # Safety
-    /// `header` is live.
-    #[inline]
-    unsafe fn bytes(&self, header: NonNull<Header<Self::Policy>>) -> NonNull<u8> {
-        let slot = self.offset(header) / Self::HEADER;
-        // SAFETY: invariant 2; the header is one of `count`, so the product is within the slab.
-        unsafe { self.base().add(slot * self.stride()) }
     }
 
     /// Whether `header` is live: in range, on a header boundary, carved and held.
@@ -140,6 +110,44 @@ pub(super) unsafe trait Slots {
                 visit(header);
             }
         }
+    }
+}
+
+/// A whole pool: slots, and the memory behind them.
+///
+/// # Safety
+/// The invariants at the top of this module, for as long as the pool is borrowed.
+pub(super) unsafe trait Slots: Headers {
+    fn base(&self) -> NonNull<u8>;
+    fn payload(&self) -> usize;
+    fn stride(&self) -> usize;
+
+    #[inline]
+    fn vend(&self, size: usize) -> Option<NonNull<Header<Self::Policy>>> {
+        // One section for all three outcomes: entering it is most of what it costs.
+        self.free().with(|free| {
+            if size <= self.payload()
+                && let Some(header) = self.take(free, size)
+            {
+                return Some(header);
+            }
+            free.refuse(size);
+            None
+        })
+    }
+
+    #[cold]
+    fn refusal(&self, size: usize) -> AllocError {
+        refusal(size, self.payload(), || self.count() * self.stride())
+    }
+
+    /// # Safety
+    /// `header` is live.
+    #[inline]
+    unsafe fn bytes(&self, header: NonNull<Header<Self::Policy>>) -> NonNull<u8> {
+        let slot = self.offset(header) / Self::HEADER;
+        // SAFETY: invariant 2; the header is one of `count`, so the product is within the slab.
+        unsafe { self.base().add(slot * self.stride()) }
     }
 
     /// In slots of `stride` bytes.

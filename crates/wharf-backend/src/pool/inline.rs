@@ -15,7 +15,7 @@ use wharf_source::Census;
 use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::FreeList;
-use super::core::Slots;
+use super::core::{Headers, Slots};
 use crate::{
     Align8, Alignment, AllocError, AllocHint, Caps, ConstOwnLines, Header, HostBackend, MemBackend,
     OwnLines, Place, SlotControl,
@@ -134,13 +134,13 @@ impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment>
 
     /// Every live segment. For whoever knows that none comes or goes meanwhile.
     pub(crate) fn each_live(&self, visit: impl FnMut(NonNull<Header<P>>)) {
-        Slots::each_live(self, visit);
+        Headers::each_live(self, visit);
     }
 }
 
 // SAFETY: `SLOTS` headers, and `SLOTS` payloads `STRIDE` apart, in cells of the pool's own. Handles borrow the pool, so
 // it does not move under them.
-unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> Slots
+unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> Headers
     for StaticPool<P, PAYLOAD, SLOTS, A>
 {
     type Policy = P;
@@ -155,13 +155,19 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
         unsafe { NonNull::new_unchecked(self.headers.get()) }.cast()
     }
     #[inline]
-    fn base(&self) -> NonNull<u8> {
-        // SAFETY: as above.
-        unsafe { NonNull::new_unchecked(self.slab.get()) }.cast()
-    }
-    #[inline]
     fn count(&self) -> usize {
         Self::COUNT as usize
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> Slots
+    for StaticPool<P, PAYLOAD, SLOTS, A>
+{
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        // SAFETY: the pointer of a cell is never null.
+        unsafe { NonNull::new_unchecked(self.slab.get()) }.cast()
     }
     #[inline]
     fn payload(&self) -> usize {
@@ -210,7 +216,7 @@ unsafe impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignmen
     #[inline]
     unsafe fn reclaim(&self, header: NonNull<Header<P>>) {
         // SAFETY: as the caller promises.
-        unsafe { Slots::reclaim(self, header) }
+        unsafe { Headers::reclaim(self, header) }
     }
     #[inline]
     unsafe fn place(&self, header: NonNull<Header<P>>) -> Place {

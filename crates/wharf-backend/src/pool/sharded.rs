@@ -5,7 +5,7 @@
 //! what all others give back, and goes over to the near one as a whole, once that has nothing recycled left. So the
 //! two ends of a pipeline meet once per batch, and contexts that give back what they took never do.
 //!
-//! Invariants, beside those of [`Slots`]:
+//! Invariants, beside those of [`Headers`]:
 //! 1. a slot has one home for ever, the shard whose run it lies in. Only its home's lists ever hold it, whoever had it;
 //! 2. the locks of the home's two lists guard its header. It becomes live under the near one; it is parked under either.
 //!    Inside of both it does not change;
@@ -26,7 +26,7 @@ use wharf_sync::{Lock, SyncPolicy};
 
 use super::FreeList;
 use super::borrowed::Carving;
-use super::core::{Slots, refusal};
+use super::core::{Headers, refusal};
 use crate::{
     AllocError, AllocHint, Caps, Header, HostBackend, MemBackend, OwnLines, Place, PoolError,
     SlotControl,
@@ -87,9 +87,11 @@ impl<P: SyncPolicy> Shard<P> {
 /// use wharf_backend::{BackendExt, MemBackend, ShardedPool, SlotControl};
 /// use wharf_sync::Blocking;
 ///
-/// let mut slab = vec![MaybeUninit::uninit(); 64 * 1024];
+/// // A `Vec` of bytes may begin anywhere, and what lies before the first multiple of 64 is lost: room for that, too.
+/// let mut slab = vec![MaybeUninit::uninit(); 1024 * 64 + 63];
 /// let mut control: Vec<_> = (0..1024).map(|_| SlotControl::<Blocking>::new()).collect();
 /// let pool = ShardedPool::<_, 4>::new(&mut slab, &mut control, 64, 64).unwrap();
+/// assert_eq!(pool.slots(), 1024);
 ///
 /// std::thread::scope(|scope| {
 ///     for _ in 0..4 {
@@ -147,14 +149,11 @@ where
 struct Part<'p, P: SyncPolicy> {
     near: &'p Near<P>,
     headers: NonNull<Header<P>>,
-    base: NonNull<u8>,
-    payload: usize,
-    stride: usize,
 }
 
 // SAFETY: the constructor established the invariants, over memory borrowed exclusively; the carve mark begins at
 // the shard's start, and what comes back comes home, so the list only ever names slots of the shard.
-unsafe impl<P: SyncPolicy> Slots for Part<'_, P> {
+unsafe impl<P: SyncPolicy> Headers for Part<'_, P> {
     type Policy = P;
 
     #[inline]
@@ -166,20 +165,8 @@ unsafe impl<P: SyncPolicy> Slots for Part<'_, P> {
         self.headers
     }
     #[inline]
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-    #[inline]
     fn count(&self) -> usize {
         self.near.end / Self::HEADER
-    }
-    #[inline]
-    fn payload(&self) -> usize {
-        self.payload
-    }
-    #[inline]
-    fn stride(&self) -> usize {
-        self.stride
     }
 }
 
@@ -241,9 +228,6 @@ impl<'s, P: SyncPolicy, const SHARDS: usize> ShardedPool<'s, P, SHARDS> {
         Part {
             near: &shard.near.0,
             headers: self.headers,
-            base: self.base,
-            payload: self.payload,
-            stride: self.stride,
         }
     }
 

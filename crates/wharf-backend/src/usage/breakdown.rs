@@ -44,24 +44,30 @@ where
     }
 }
 
+/// The channel that `error` is about.
+fn refused_by<'c, R: BackendRef>(error: &AllocError, channels: &'c [R]) -> Option<&'c R::Backend>
+where
+    R::Backend: Accounted,
+{
+    let AllocError::OutOfMemory { channel, .. } = *error else {
+        return None;
+    };
+    let mut all = channels.iter().map(R::backend);
+    all.find(|one| one.channel() == channel)
+}
+
 /// The tag of the last refusal that `error` can be about.
 fn asked_by<R: BackendRef>(error: &AllocError, channels: &[R]) -> Option<Tag>
 where
     R::Backend: Accounted,
 {
     let AllocError::OutOfMemory {
-        requested,
-        channel,
-        class,
-        ..
+        requested, class, ..
     } = *error
     else {
         return None;
     };
-    let refused_by = channels
-        .iter()
-        .map(R::backend)
-        .find(|one| one.channel() == channel)?;
+    let refused_by = refused_by(error, channels)?;
     let newest_first = (0..refused_by.recorded()).rev();
     newest_first
         .map_while(|number| refused_by.event(number))
@@ -81,6 +87,10 @@ where
             write!(f, "'{}': ", self.tag)?;
         }
         write!(f, "{}", self.error)?;
+        // The error knows the number of its channel, not the name.
+        if let Some(refused_by) = refused_by(&self.error, self.channels) {
+            write!(f, " ('{}')", refused_by.name())?;
+        }
         for one in self.channels.iter().map(R::backend) {
             let (channel, name, largest) = (one.channel(), one.name(), one.largest_free());
             write!(

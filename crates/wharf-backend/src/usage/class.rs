@@ -20,7 +20,7 @@ use core::fmt;
 ///
 /// Some classes make no sense in the host's memory. Memory that a device uses in the host's DRAM refuses those
 /// ([`AllocError::NotOnHost`](crate::AllocError::NotOnHost)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UsageClass(u8);
 
@@ -142,6 +142,12 @@ impl UsageClass {
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         // Counts to 32.
         (0..32_u8).map(Self)
+    }
+}
+
+impl fmt::Debug for UsageClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UsageClass({})", self.name())
     }
 }
 

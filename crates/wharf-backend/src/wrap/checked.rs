@@ -351,10 +351,10 @@ impl<B: OwnsBytes, F: FindingSink, const N: usize> Drop for Checked<B, F, N> {
     }
 }
 
-impl<B: OwnsBytes + fmt::Debug, F: FindingSink, const N: usize> fmt::Debug for Checked<B, F, N> {
+impl<B: OwnsBytes, F: FindingSink, const N: usize> fmt::Debug for Checked<B, F, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Checked")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("segments", &self.records.census().in_use)
             .field("most", &N)
             .finish_non_exhaustive()
@@ -460,7 +460,8 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     /// The inner census. A capacity in slots is at most `N`; refusals are all that were told here, in the bytes that were asked for.
     fn census(&self) -> Census {
         let mut census = self.inner.census();
-        if census.unit > 1 {
+        // A unit is a slot if no segment is larger: one of bytes may be a slot of one byte, of which the table caps the number.
+        if self.inner.max_segment_size() <= census.unit {
             census.capacity = census.capacity.min(N);
         }
         let full = self.records.census().refused;

@@ -8,8 +8,8 @@ use wharf_sync::SyncPolicy;
 
 use super::{Checked, FaultInject, FindingSink, Scrub, Traced};
 use crate::{
-    Alignment, CacheOps, Maintained, MemBackend, OwnLines, PoolBackend, SourceBackend, StaticPool,
-    wrap,
+    Alignment, CacheOps, Maintained, MemBackend, OwnLines, PoolBackend, ShardedPool, SourceBackend,
+    StaticPool, wrap,
 };
 
 /// The bytes of a segment are the backend's own: what is in them when the segment goes back is nobody's any more.
@@ -56,6 +56,8 @@ macro_rules! as_the_inner_one {
         impl<B: $marker, F: FindingSink, const N: usize> $marker for Checked<B, F, N> {}
         impl<B: $marker + OwnLines, H: CacheOps> $marker for Maintained<B, H> {}
         impl<P: SyncPolicy> $marker for PoolBackend<'_, P> {}
+        // It refuses only while no shard has a slot, and a slot that goes home is found by whoever asks next.
+        impl<P: SyncPolicy, const SHARDS: usize> $marker for ShardedPool<'_, P, SHARDS> {}
         impl<P: SyncPolicy, const PAYLOAD: usize, const SLOTS: usize, A: Alignment> $marker
             for StaticPool<P, PAYLOAD, SLOTS, A>
         {

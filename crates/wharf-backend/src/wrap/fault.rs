@@ -241,10 +241,10 @@ impl<B: MemBackend> FaultInject<B> {
     }
 }
 
-impl<B: MemBackend + fmt::Debug> fmt::Debug for FaultInject<B> {
+impl<B: MemBackend> fmt::Debug for FaultInject<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FaultInject")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("calls", &self.calls())
             .finish()
     }

@@ -333,10 +333,10 @@ impl<B: Slotted, const N: usize> Quota<B, N> {
     }
 }
 
-impl<B: Slotted + fmt::Debug, const N: usize> fmt::Debug for Quota<B, N> {
+impl<B: Slotted, const N: usize> fmt::Debug for Quota<B, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quota")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("shares", &self.book.with(|book| book.issued.get()))
             .finish_non_exhaustive()
     }
@@ -430,9 +430,7 @@ impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> QuotaShare<Q, B, N> {
     }
 }
 
-impl<Q: QuotaRef<B, N>, B: Slotted + fmt::Debug, const N: usize> fmt::Debug
-    for QuotaShare<Q, B, N>
-{
+impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> fmt::Debug for QuotaShare<Q, B, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Share")
             .field("index", &self.index)

@@ -62,8 +62,16 @@ impl<B: OwnsBytes> Scrub<B> {
         }
     }
 
+    /// [`new`](Self::new) for a `static`.
+    pub const fn new_const(inner: B) -> Self
+    where
+        <B::Policy as SyncPolicy>::Lock<Cell<usize>>: ConstInit,
+    {
+        Self::with_byte_const(inner, 0)
+    }
+
     /// [`with_byte`](Self::with_byte) for a `static`.
-    pub const fn new_const(inner: B, byte: u8) -> Self
+    pub const fn with_byte_const(inner: B, byte: u8) -> Self
     where
         <B::Policy as SyncPolicy>::Lock<Cell<usize>>: ConstInit,
     {
@@ -87,10 +95,10 @@ impl<B: OwnsBytes> Scrub<B> {
     }
 }
 
-impl<B: OwnsBytes + fmt::Debug> fmt::Debug for Scrub<B> {
+impl<B: OwnsBytes> fmt::Debug for Scrub<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scrub")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("byte", &self.byte)
             .field("missed", &self.missed())
             .finish()

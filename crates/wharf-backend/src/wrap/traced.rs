@@ -146,10 +146,10 @@ impl<B: MemBackend, L: BackendSink> Traced<B, L> {
     }
 }
 
-impl<B: fmt::Debug, L> fmt::Debug for Traced<B, L> {
+impl<B: MemBackend, L> fmt::Debug for Traced<B, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Traced")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .finish_non_exhaustive()
     }
 }

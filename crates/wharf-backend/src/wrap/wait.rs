@@ -333,10 +333,10 @@ impl<B: SelfContained> Waits for Waitable<B> {
     }
 }
 
-impl<B: SelfContained + fmt::Debug> fmt::Debug for Waitable<B> {
+impl<B: SelfContained> fmt::Debug for Waitable<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waitable")
-            .field("inner", &self.inner)
+            .field("backend", &self.inner.name())
             .field("waiters", &self.waiters)
             .finish()
     }

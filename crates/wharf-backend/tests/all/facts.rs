@@ -457,3 +457,26 @@ fn a_reference_leads_to_its_backend() {
     assert_eq!(name(&std::sync::Arc::new(Pool::new())), "pool");
     assert_eq!(name(&Heap::<Unsync>::new()), "heap");
 }
+
+#[test]
+fn numbers_are_shown_as_what_they_mean() {
+    let address = wharf_backend::DeviceAddress::new(0x4000_1000);
+    assert_eq!(
+        format!("{:?}", wharf_backend::Place::Device(address)),
+        "Device(DeviceAddress(0x40001000))"
+    );
+    assert_eq!(
+        format!("{:?}", wharf_backend::usage::UsageClass::WEIGHT),
+        "UsageClass(weight)"
+    );
+}
+
+/// An error that gives back what the call had taken is passed on without it.
+#[test]
+fn a_returned_value_can_be_let_go() {
+    let refused: Result<(), _> = Err(wharf_backend::Returned::new(TransferError::Closed, vec![1]));
+    assert_eq!(
+        refused.map_err(wharf_backend::Returned::into_error),
+        Err(TransferError::Closed)
+    );
+}

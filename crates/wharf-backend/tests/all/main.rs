@@ -14,6 +14,7 @@ mod registry;
 mod set;
 mod thread_stress;
 mod transfer;
+mod usage;
 mod wrap_checked;
 mod wrap_compose;
 mod wrap_fault;

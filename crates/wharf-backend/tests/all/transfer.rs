@@ -370,6 +370,31 @@ fn bytes_can_be_written_in_place_before_they_are_declared() {
     );
 }
 
+#[test]
+fn what_turned_out_shorter_is_zero_behind_that() {
+    let backend = Logged::<false>::new();
+    let arrived = |bytes: &[u8]| {
+        let mut segment = backend.alloc(4).unwrap();
+        segment.as_uninit_mut()[..bytes.len()].write_copy_of_slice(bytes);
+        // SAFETY: so many bytes were just written.
+        unsafe { segment.assume_init_to(bytes.len()) }.unwrap()
+    };
+    drop(backend.alloc(4).unwrap().filled(0xEE).unwrap());
+    assert_eq!(backend.take_log(), [Fill(0, 4, 0xEE)]);
+    assert_eq!(*arrived(&[1, 2, 3]), [1, 2, 3, 0]);
+    assert_eq!(*arrived(&[]), [0; 4]);
+    assert_eq!(backend.take_log(), [Fill(3, 1, 0), Fill(0, 4, 0)]);
+    assert_eq!(*arrived(&[1, 2, 3, 4]), [1, 2, 3, 4]);
+    assert_eq!(backend.take_log(), [], "a full one costs nothing");
+    // More cannot have arrived.
+    let segment = backend.alloc(4).unwrap();
+    // SAFETY: it is refused.
+    let refused = unsafe { segment.assume_init_to(5) }.unwrap_err();
+    let (offset, len, size) = (0, 5, 4);
+    assert_eq!(refused, TransferError::OutOfBounds { offset, len, size });
+    assert_eq!((backend.take_log(), backend.census().in_use), (vec![], 0));
+}
+
 /// Headers from a pool, bytes nowhere that the CPU could reach, and no way to move them.
 struct Remote(StaticPool<Blocking, 16, 2>);
 

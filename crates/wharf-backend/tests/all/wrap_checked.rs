@@ -9,10 +9,11 @@ use wharf_backend::wrap::{
     BackendEvent, BackendEventKind as Kind, BackendEventPhase as Phase, Finding, OwnsBytes,
 };
 use wharf_backend::{
-    Align64, AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked, DeviceAddress,
-    FaultInject, Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, Place, Scrub,
-    SegmentMut, State, StaticPool, Traced, TransferError, Uninit,
+    Align1, Align64, AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked,
+    DeviceAddress, FaultInject, Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace,
+    Place, Scrub, SegmentMut, SourceBackend, State, StaticPool, Traced, TransferError, Uninit,
 };
+use wharf_source::BumpSource;
 use wharf_sync::Unsync;
 
 type Raw = NonNull<Header<Unsync>>;
@@ -223,6 +224,34 @@ fn a_full_table_is_exhaustion_and_leaks_name_their_holders() {
     assert_eq!(holders, [(1, 5)]);
     drop(pool);
     assert_eq!(*found.borrow(), [Finding::Leak { tag: 1, size: 5 }]);
+}
+
+#[test]
+fn a_capacity_is_capped_in_slots_and_not_in_bytes() {
+    fn capacity<B: OwnsBytes>(inner: B) -> (usize, usize) {
+        let checked = Checked::<_, _, 3>::new(inner, |finding: Finding| panic!("{finding}"));
+        let census = checked.census();
+        (census.capacity, census.unit)
+    }
+    // Slots of one byte are slots: three of the five can be out.
+    assert_eq!(capacity(StaticPool::<Unsync, 1, 5, Align1>::new()), (3, 1));
+    let pool = Checked::<_, _, 3>::new(StaticPool::<Unsync, 1, 5, Align1>::new(), |_: Finding| ());
+    let held = [(); 3].map(|()| pool.alloc(1).unwrap());
+    let full = AllocError::Exhausted {
+        requested: 1,
+        in_use: 3,
+        capacity: 3,
+    };
+    assert_eq!(pool.alloc(1).unwrap_err(), full);
+    drop(held);
+    assert_eq!(capacity(StaticPool::<Unsync, 24, 5>::new()), (3, 24));
+    // Fewer than the table has places for.
+    assert_eq!(capacity(StaticPool::<Unsync, 1, 2, Align1>::new()), (2, 1));
+    // A source counts bytes, of which one segment may take all.
+    let mut bytes = [core::mem::MaybeUninit::uninit(); 4096];
+    let source = BumpSource::new(&mut bytes);
+    let (bytes, unit) = capacity(SourceBackend::<_, Unsync>::new(source));
+    assert_eq!((bytes, unit), (4096, 1));
 }
 
 #[test]

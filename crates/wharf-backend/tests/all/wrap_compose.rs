@@ -1,13 +1,15 @@
 //! Compositions against one plain model, step by step; and who may cross threads.
 #![cfg(all(feature = "std", feature = "critical-section"))]
 
+use core::mem::MaybeUninit;
+
 use proptest::prelude::*;
 use wharf_backend::wrap::{
     AllocAsync, BackendEvent, BackendEventPhase as Phase, BackendSink, Finding,
 };
 use wharf_backend::{
     AllocError, AllocHint, BackendRef, Checked, FaultInject, MemBackend, Quota, Scrub, SegmentMut,
-    Share, StaticPool, Traced, Waitable,
+    ShardedPool, Share, Shared, SlotControl, StaticPool, Traced, Waitable,
 };
 use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
 
@@ -168,6 +170,13 @@ fn compositions<P: SyncPolicy>(steps: &[Step]) {
     let share = FaultInject::new(quota.share(1, usize::MAX).unwrap());
     share.fail_every(KTH);
     run(&Scrub::new(Traced::new(share, &balance)), steps);
+
+    let mut slab = [MaybeUninit::uninit(); SLOTS * PAYLOAD];
+    let mut control: [SlotControl<P>; SLOTS] = core::array::from_fn(|_| SlotControl::new());
+    let shards = ShardedPool::<P, 3>::new(&mut slab, &mut control, PAYLOAD, 1).unwrap();
+    let shards = Waitable::new(FaultInject::new(Scrub::new(shards)));
+    shards.inner().fail_every(KTH);
+    run(&shards, steps);
     assert_eq!(balance.0.get(), 0);
 }
 
@@ -184,9 +193,8 @@ proptest! {
 /// In `.bss`, and shared.
 #[test]
 fn they_are_constants() {
-    static POOL: Waitable<Scrub<FaultInject<StaticPool<Critical, 16, 2>>>> = Waitable::new_const(
-        Scrub::new_const(FaultInject::new_const(StaticPool::new()), 0),
-    );
+    static POOL: Waitable<Scrub<FaultInject<StaticPool<Critical, 16, 2>>>> =
+        Waitable::new_const(Scrub::new_const(FaultInject::new_const(StaticPool::new())));
     static CHECKED: Checked<StaticPool<Critical, 64, 2>, fn(Finding), 2> =
         Checked::new_const(StaticPool::new(), nothing);
     static TRACED: Traced<StaticPool<Critical, 16, 2>, fn(BackendEvent)> =
@@ -200,6 +208,35 @@ fn they_are_constants() {
         std::thread::spawn(move || drop(segment)).join().unwrap();
         assert_eq!(pool.census().in_use, 0);
     }
+}
+
+/// Shown by the name of what is inside, which may be a backend that cannot be shown itself.
+#[test]
+fn wrappers_are_shown_around_any_backend() {
+    let pool = Pool::<Unsync>::fresh();
+    let erased: &dyn MemBackend<Policy = Unsync> = &pool;
+    let around = Traced::new(Scrub::new(Shared::new(&pool)), |_: BackendEvent| ());
+    assert_eq!(format!("{around:?}"), "Traced { backend: \"pool\", .. }");
+    assert_eq!(
+        format!("{:?}", around.inner()),
+        "Scrub { backend: \"pool\", byte: 0, missed: 0 }"
+    );
+    let faulty = FaultInject::new(Shared::new(erased));
+    assert_eq!(
+        format!("{faulty:?}"),
+        "FaultInject { backend: \"pool\", calls: 0 }"
+    );
+    let quota = Quota::<_, 2>::new(Pool::<Unsync>::fresh());
+    quota.share(1, 1).unwrap();
+    assert_eq!(
+        format!("{quota:?}"),
+        "Quota { backend: \"pool\", shares: 1, .. }"
+    );
+    let checked = Checked::<_, _, SLOTS>::new(Shared::new(&pool), nothing);
+    assert_eq!(
+        format!("{checked:?}"),
+        "Checked { backend: \"pool\", segments: 0, most: 4, .. }"
+    );
 }
 
 const fn send<T: Send>() {}

@@ -17,8 +17,8 @@ use wharf_bench::{Lifo, Run, SpinLifo, Window, types};
 use wharf_engine::Access;
 use wharf_segment::{Segment, View};
 use wharf_source::HeapSource;
-use wharf_sync::{Critical, Spin, SyncPolicy, Unsync};
-use wharf_tensor::{Parts, Tensor};
+use wharf_sync::{Critical, NoClock, Spin, SyncPolicy, Unsync};
+use wharf_tensor::{Parts, Tensor, TraceRing};
 
 type Pool<P> = StaticPool<P, 64, 16>;
 type Case = (&'static str, fn(u64));
@@ -127,6 +127,18 @@ const CASES: &[Case] = &[
         type Target = Parts<&'static Pool<Critical>, HeapSource>;
         static POOL: Pool<Critical> = StaticPool::new();
         let target = Target::new(HeapSource);
+        let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
+        let tensor = black_box(&tensor);
+        for _ in 0..times {
+            let _ = black_box(tensor.write(0, black_box(&[1; 64])));
+        }
+    }),
+    ("tensor-write-64/critical-ring", |times| {
+        type Ring = TraceRing<Critical, 64>;
+        type Target = Parts<&'static Pool<Critical>, HeapSource, NoClock, &'static Ring>;
+        static POOL: Pool<Critical> = StaticPool::new();
+        static RING: Ring = TraceRing::empty();
+        let target = Target::with(HeapSource, NoClock, &RING);
         let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
         let tensor = black_box(&tensor);
         for _ in 0..times {

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use wharf_backend::{
-    Align32, CacheOps, Maintained, PoolBackend, SlotControl, SourceBackend, StaticPool,
+    Align32, CacheOps, Maintained, PoolBackend, ShardedPool, SlotControl, SourceBackend, StaticPool,
 };
 use wharf_source::{PoolSource, SizeClass};
 use wharf_sync::SyncPolicy;
@@ -15,6 +15,7 @@ use crate::{Report, Tally, backend, segment};
 
 pub(super) fn run<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let mut tally = pool_backend::<P>(report);
+    tally.add(sharded_pool::<P>(report));
     tally.add(static_pool::<P>(report));
     tally.add(maintained::<P>(report));
     tally.add(segments::<P>(report));
@@ -45,6 +46,17 @@ fn pool_backend<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     match PoolBackend::new(slab, &mut control, 100, 16) {
         Ok(pool) => backend("PoolBackend", &pool, report),
         Err(_) => missing::<P>("PoolBackend", "a pool over a slab of 1023 bytes", report),
+    }
+}
+
+#[inline(never)]
+fn sharded_pool<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
+    const NAME: &str = "ShardedPool, two shards";
+    let mut slab = [MaybeUninit::uninit(); 5 * 24];
+    let mut control: [SlotControl<P>; 5] = core::array::from_fn(|_| SlotControl::new());
+    match ShardedPool::<P, 2>::new(&mut slab, &mut control, 24, 1) {
+        Ok(pool) => backend(NAME, &pool, report),
+        Err(_) => missing::<P>(NAME, "five slots of 24 bytes", report),
     }
 }
 

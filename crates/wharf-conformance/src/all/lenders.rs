@@ -31,13 +31,7 @@ const BYTES: [u8; LEN] = *b"what was there before anybody lent it...";
 fn shared<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let memory = BorrowedBackend::<_, P>::fresh(SharedBytes::new(&BYTES));
     let lend = || memory.lend();
-    let mut tally = lent(
-        "lent BorrowedShared",
-        lend,
-        &BYTES,
-        LentClaims::BYTES,
-        report,
-    );
+    let mut tally = lent("BorrowedShared", lend, &BYTES, LentClaims::BYTES, report);
     tally.add(backend("BorrowedShared", &memory, report));
     tally
 }
@@ -47,7 +41,7 @@ fn exclusive<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let mut bytes = BYTES;
     let memory = BorrowedBackend::<_, P>::fresh(ExclusiveBytes::new(&mut bytes));
     let (lend, claims) = (|| memory.lend(), LentClaims::BYTES);
-    let mut tally = lent("lent BorrowedExclusive", lend, &BYTES, claims, report);
+    let mut tally = lent("BorrowedExclusive", lend, &BYTES, claims, report);
     tally.add(backend("BorrowedExclusive", &memory, report));
     tally
 }
@@ -89,7 +83,7 @@ fn device<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     };
     let memory = BorrowedBackend::<_, P>::fresh(range);
     let (lend, claims) = (|| memory.lend(), LentClaims::BYTES);
-    let mut tally = lent("lent BorrowedDevice", lend, &BYTES, claims, report);
+    let mut tally = lent("BorrowedDevice", lend, &BYTES, claims, report);
     tally.add(backend(NAME, &memory, report));
     tally
 }
@@ -110,7 +104,7 @@ fn registers<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
         word: WORD,
     };
     let lend = || memory.lend();
-    let mut tally = lent("lent BorrowedMmio", lend, &BYTES, claims, report);
+    let mut tally = lent("BorrowedMmio", lend, &BYTES, claims, report);
     tally.add(backend("BorrowedMmio", &memory, report));
     tally
 }
@@ -124,12 +118,12 @@ fn owner<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
 
     let owners = OwnerBackend::<[u8; LEN], P, _>::new(&source);
     let adopt = || owners.adopt(BYTES).map_err(error);
-    let mut tally = lent("adopted by OwnerBackend", adopt, &BYTES, claims, report);
+    let mut tally = lent("OwnerBackend", adopt, &BYTES, claims, report);
     tally.add(backend("OwnerBackend", &owners, report));
 
     let sharers = OwnerBackend::<_, P, _, _>::new(&source);
     let adopt = || sharers.adopt_shared(&BYTES).map_err(error);
-    let name = "adopted by OwnerBackend, shared";
+    let name = "OwnerBackend, shared";
     tally.add(lent(name, adopt, &BYTES, claims, report));
     tally
 }

@@ -16,7 +16,7 @@ use crate::{Check, Failure, Nesting, Report, Subject, Tally, constants, policy, 
 /// Runs the suite on everything of wharf that needs neither heap nor operating system, under the policy
 /// `P`: on a host and in firmware the same checks, and so the same counts.
 ///
-/// It takes some 6 KiB of stack. Where there is a heap, go on with [`run_heap`].
+/// It takes some 6 KiB of stack. Where there is a heap, go on with `run_heap`.
 pub fn run_all<P: SyncPolicy>(nesting: Nesting, report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
@@ -49,7 +49,16 @@ fn missing<P: SyncPolicy>(
         run: |what: &&'static str| Err(Failure::new(what).into()),
     };
     let policy = P::NAME;
-    run(Subject { policy, name }, &what, &[check], report)
+    run(
+        Subject {
+            policy,
+            suite: "run_all",
+            name,
+        },
+        &what,
+        &[check],
+        report,
+    )
 }
 
 /// One thing that must hold once the suite has run on a subject.
@@ -64,7 +73,16 @@ fn afterwards<P: SyncPolicy>(
         run: |holds: &bool| Ok(crate::check::ensure(*holds, "it holds after all checks")?),
     };
     let policy = P::NAME;
-    run(Subject { policy, name }, &holds, &[check], report)
+    run(
+        Subject {
+            policy,
+            suite: "afterwards",
+            name,
+        },
+        &holds,
+        &[check],
+        report,
+    )
 }
 
 /// Runs the suite on what needs a heap, under the policy `P`.

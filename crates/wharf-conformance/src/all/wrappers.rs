@@ -73,7 +73,7 @@ fn checked<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
 fn waitable<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let pool = Waitable::new(Pool::<P>::fresh());
     let mut tally = backend("Waitable<StaticPool>", &pool, report);
-    tally.add(waits("waits for Waitable<StaticPool>", &pool, report));
+    tally.add(waits("Waitable<StaticPool>", &pool, report));
     tally
 }
 
@@ -85,6 +85,6 @@ fn share<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
         return missing::<P>(NAME, "shares of a pool", report);
     };
     let mut tally = backend(NAME, share, report);
-    tally.add(waits("waits for Share<StaticPool>", &share, report));
+    tally.add(waits(NAME, &share, report));
     tally
 }

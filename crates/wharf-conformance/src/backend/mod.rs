@@ -33,7 +33,16 @@ where
         backend: backend.backend() as Erased<'_, R::Policy>,
         typed: &|| handles::typed(&backend),
     };
-    run(Subject { policy, name }, &target, &checks(), report)
+    run(
+        Subject {
+            policy,
+            suite: "backend",
+            name,
+        },
+        &target,
+        &checks(),
+        report,
+    )
 }
 
 type Erased<'b, P> = &'b dyn MemBackend<Policy = P>;

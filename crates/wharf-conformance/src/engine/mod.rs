@@ -179,7 +179,16 @@ where
         claims,
         stuck: Cell::new(false),
     };
-    let tally = run(Subject { policy, name }, &rig, checks, report);
+    let tally = run(
+        Subject {
+            policy,
+            suite: "engine",
+            name,
+        },
+        &rig,
+        checks,
+        report,
+    );
     (tally, rig.stuck.get())
 }
 

@@ -68,7 +68,16 @@ where
         bytes,
         claims,
     };
-    run(Subject { policy, name }, &lender, &checks(), report)
+    run(
+        Subject {
+            policy,
+            suite: "lent",
+            name,
+        },
+        &lender,
+        &checks(),
+        report,
+    )
 }
 
 type With<'l, P> = &'l dyn Fn(&mut dyn FnMut(&Piece<'_, P>)) -> Result<(), AllocError>;

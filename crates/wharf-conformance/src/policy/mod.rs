@@ -36,7 +36,8 @@ struct Policy<P> {
 pub fn policy<P: SyncPolicy>(nesting: Nesting, report: &mut dyn Report) -> Tally {
     let subject = Subject {
         policy: P::NAME,
-        name: "policy",
+        suite: "policy",
+        name: P::NAME,
     };
     let policy = PhantomData;
     run(subject, &Policy::<P> { nesting, policy }, &checks(), report)
@@ -192,7 +193,8 @@ where
     ];
     let subject = Subject {
         policy: P::NAME,
-        name: "constants",
+        suite: "constants",
+        name: P::NAME,
     };
     run(subject, &PhantomData, &checks, report)
 }

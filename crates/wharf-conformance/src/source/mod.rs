@@ -94,7 +94,16 @@ pub fn source<P: SyncPolicy, S: BlockSource + Clone>(
         claims,
         typed: &|| blocks::typed(&source, claims),
     };
-    run(Subject { policy, name }, &sample, &checks(), report)
+    run(
+        Subject {
+            policy,
+            suite: "source",
+            name,
+        },
+        &sample,
+        &checks(),
+        report,
+    )
 }
 
 /// [`source`], for one that takes everything back at once: `reset` is called before each check, and is held to what
@@ -120,7 +129,14 @@ pub fn source_with_reset<P: SyncPolicy, S: BlockSource>(
     report: &mut dyn Report,
 ) -> Tally {
     let policy = P::NAME;
-    let mut session = Session::begin(Subject { policy, name }, report);
+    let mut session = Session::begin(
+        Subject {
+            policy,
+            suite: "source",
+            name,
+        },
+        report,
+    );
     for index in 0..CHECKS {
         reset(source);
         let handle: &S = source;

@@ -210,8 +210,8 @@ fn what_is_not_taken_comes_back() {
     let short = engine
         .copy(segment::<Unsync>(&[1, 2]), segment::<Unsync>(&[3]))
         .unwrap_err();
-    let shape = DescriptorError::Shape { operands: 2 };
-    assert_eq!(short.error, ShipError::Descriptor(shape));
+    let lengths = DescriptorError::Lengths { from: 2, to: 1 };
+    assert_eq!(short.error, ShipError::Descriptor(lengths));
     assert_eq!((&*short.value.0, &*short.value.1), (&[1, 2][..], &[3][..]));
 
     let _slots = [(); 2].map(|()| engine.copy(segment(&[1]), segment(&[2])).unwrap());
@@ -829,6 +829,7 @@ fn errors_say_what_happened() {
     say(&Unfinished::WouldDeadlock);
     say(&RunError::TimedOut);
     say(&RunError::from(DescriptorError::Shape { operands: 3 }));
+    say(&DescriptorError::Lengths { from: 8, to: 7 });
     say(&RunError::Fault(Fault::Closed));
     say(&ShipError::from(SubmitError::Closed));
     assert_eq!(
@@ -837,7 +838,8 @@ fn errors_say_what_happened() {
             "the submission did not end in time",
             "nobody is left to finish the submission",
             "not started in time, and taken back",
-            "3 operands of these lengths do not fit the command",
+            "3 such operands do not fit the command",
+            "8 bytes cannot be copied to 7",
             "the engine was closed before it started",
             "the engine is closed",
         ]

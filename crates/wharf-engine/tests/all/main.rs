@@ -7,3 +7,4 @@ mod front;
 mod limits;
 mod queue;
 mod statics;
+mod taken_up;

@@ -37,6 +37,27 @@ use crate::{OutOfBounds, ReadError, Rope, View};
 /// assert_eq!(behind, b"...");
 /// # Ok::<(), ReadError>(())
 /// ```
+///
+/// A parser has one error, [`ReadError`], which takes that of a step by `?`:
+///
+/// ```
+/// # use wharf_backend::{BackendExt, BackendRef, StaticPool};
+/// # use wharf_segment::{Cursor, ReadError, Rope};
+/// # use wharf_sync::Unsync;
+/// /// The port that a UDP datagram is for, and the cursor on what it carries.
+/// fn port<R: BackendRef>(datagram: &mut Cursor<'_, R>) -> Result<u16, ReadError> {
+///     datagram.advance(2)?; // where it is from
+///     let port = u16::from_be_bytes(datagram.read_array()?);
+///     datagram.advance(4)?; // length and checksum
+///     Ok(port)
+/// }
+/// # let pool = StaticPool::<Unsync, 16, 1>::new();
+/// # let mut short = Rope::new();
+/// # short.push(pool.alloc(6)?.init_from(&[0, 1, 0, 53, 0, 0])?).unwrap();
+/// let refused = port(&mut short.cursor()).unwrap_err();
+/// assert_eq!(refused.to_string(), "4..8 does not lie within 6 bytes");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[must_use = "a cursor does nothing until it is read from"]
 pub struct Cursor<'a, R: BackendRef> {
     links: &'a [View<R>],

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use wharf_backend::TransferError;
+use wharf_backend::{Returned, TransferError};
 use wharf_source::SourceError;
 
 use crate::OutOfBounds;
@@ -46,6 +46,13 @@ impl core::error::Error for PushError {
             Self::NoRoom { refusal, .. } => Some(refusal),
             Self::TooLong { .. } => None,
         }
+    }
+}
+
+/// For `?`, where the view that was not pushed is not wanted back.
+impl<T> From<Returned<T, Self>> for PushError {
+    fn from(refused: Returned<T, Self>) -> Self {
+        refused.error
     }
 }
 

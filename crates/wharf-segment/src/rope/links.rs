@@ -3,6 +3,7 @@
 //! Invariant of [`Links`]: `inline` or `spilled` is empty. So they are one slice, wherever they are.
 #![forbid(unsafe_code)]
 
+use core::alloc::Layout;
 use core::mem;
 
 use heapless::Vec;
@@ -19,6 +20,11 @@ impl<T, S: BlockSource, const N: usize> Links<T, S, N> {
             inline: Vec::new(),
             spilled: BlockArray::new(source),
         }
+    }
+
+    /// What `spilled` asks for first.
+    pub(super) const fn block(links: usize) -> Option<Layout> {
+        BlockArray::<T, S>::first_block(links)
     }
 
     pub(super) const fn source(&self) -> &S {

@@ -5,6 +5,7 @@
 //! what unwinds in between leaks at most.
 #![allow(unsafe_code, reason = "moves elements into and out of memory")]
 
+use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
@@ -113,6 +114,16 @@ impl<T, S: BlockSource> BlockArray<T, S> {
         let mut array = Self::new(source);
         array.try_reserve_exact(capacity)?;
         Ok(array)
+    }
+
+    /// The block that an empty array asks for when it is told by [`try_reserve`](Self::try_reserve) to make room for `elements`: to
+    /// size a pool for it. Nobody told it anything: it asks for that of 8, then for one of 16 while it still has the first,
+    /// and so on. (`with_capacity` asks for exactly what it is told.)
+    ///
+    /// `None` where no block could be so large.
+    #[must_use]
+    pub const fn first_block(elements: usize) -> Option<Layout> {
+        Memory::<T, S>::first(elements)
     }
 
     /// Elements for which there is room without growing; `usize::MAX` where they have no bytes.

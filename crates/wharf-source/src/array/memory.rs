@@ -35,6 +35,19 @@ impl<T, S: BlockSource> Memory<T, S> {
         }
     }
 
+    /// What is asked for when there is nothing yet, and `additional` elements are to have room.
+    pub(super) const fn first(additional: usize) -> Option<Layout> {
+        let capacity = if additional > FIRST {
+            additional
+        } else {
+            FIRST
+        };
+        match Layout::array::<T>(capacity) {
+            Ok(layout) => Some(layout),
+            Err(_) => None,
+        }
+    }
+
     pub(super) const fn ptr(&self) -> NonNull<T> {
         self.ptr
     }

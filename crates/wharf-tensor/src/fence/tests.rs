@@ -12,6 +12,7 @@ use super::*;
 
 mod keeping;
 mod turns;
+mod waking;
 
 impl<P: SyncPolicy> Fence<P> {
     /// Grants `claim`, waiting for what ends by itself.

@@ -1,5 +1,7 @@
 //! The hosted demo: weights, inputs and outputs are tensors on a software DMA device.
 
+mod timeline;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +11,9 @@ use digits::report::{Footprint, JsonLine, Score};
 use indicatif::{ProgressBar, ProgressStyle};
 use wharf_backend::usage::UsageClass;
 use wharf_softdma::{Config, SoftDma};
-use wharf_tensor::{Hosted, Tickets};
+use wharf_tensor::Tickets;
+
+use timeline::{Timeline, Watched};
 
 /// Classifies 360 held-out handwritten digits on a software DMA device.
 #[derive(Debug, Parser)]
@@ -21,6 +25,9 @@ struct Options {
     /// Ends with one line of JSON on the standard output; everything else goes to the standard error.
     #[arg(long)]
     json: bool,
+    /// Also writes what happened, as a timeline for ui.perfetto.dev or chrome://tracing.
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
     /// Bytes of device memory.
     #[arg(long, default_value_t = 256 * 1024, value_name = "BYTES")]
     memory: usize,
@@ -38,7 +45,17 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match demo(&options, &model) {
+    let timeline = match options.trace.as_deref().map(Timeline::create).transpose() {
+        Ok(timeline) => timeline,
+        Err(error) => {
+            eprintln!("digits: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let ran = demo(&options, &model, timeline.as_ref());
+    // Also of a run that failed: that is what one wants to look at.
+    let written = timeline.map_or(Ok(()), |timeline| timeline.finish());
+    match ran.and(written.map_err(Into::into)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("digits: {error}");
@@ -54,15 +71,19 @@ fn model(file: Option<&Path>) -> Result<OwnedModel, Box<dyn std::error::Error>> 
     })
 }
 
-fn demo(options: &Options, model: &OwnedModel) -> Result<(), Box<dyn std::error::Error>> {
+fn demo(
+    options: &Options,
+    model: &OwnedModel,
+    timeline: Option<&Timeline>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let tests = OwnedTestSet::from_safetensors(TESTS)?;
     let bar = ProgressBar::new(tests.lend().count() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} images")?);
 
-    let device = SoftDma::<Tickets<Hosted>>::open(Config::new(options.memory))?;
+    let device = SoftDma::<Tickets<Watched>>::open(Config::new(options.memory))?;
     let channel = device.channel();
     let score = digits::run(
-        &Hosted::default(),
+        &timeline::target(timeline),
         (
             channel.tagged("weights", UsageClass::WEIGHT),
             channel.tagged("batches", UsageClass::IO),

@@ -6,8 +6,8 @@ use wharf_segment::{OutOfBounds, Pinned, PushError, ReadError, Rope, Segment, Sl
 use wharf_source::{BlockSource, HeapSource, NullSource, SourceError, StaticPoolSource};
 use wharf_sync::Unsync;
 
-use crate::device::{BASE, close_after, device, huge, whole_erased};
-use crate::{Erased, Pool, erased, piece};
+use super::device::{BASE, close_after, device, huge, whole_erased};
+use super::{Erased, Pool, erased, piece};
 
 fn rope<'p>(pool: &'p Pool, pieces: &[&[u8]]) -> Rope<&'p Pool, HeapSource> {
     let mut rope = Rope::with_source(HeapSource);
@@ -371,7 +371,7 @@ fn cuts_out_of_bounds_change_nothing() {
     let error = rope.slice(..=MAX).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("0..{MAX} leaves a window of 5 bytes")
+        format!("0..{MAX} does not lie within 5 bytes")
     );
     for at in [6, MAX - 1, MAX] {
         let error = OutOfBounds {
@@ -592,6 +592,7 @@ fn ropes_are_equal_by_their_bytes() {
             bytes
         );
     }
+    assert_ne!(one, *b"abcdeg", "an array, and not a slice");
     assert_ne!(one, rope(&pool, &[b"abcde"]));
     assert_ne!(one, rope(&pool, &[b"abcdeg"]));
     assert_eq!(Rope::<&Pool>::new(), b"");

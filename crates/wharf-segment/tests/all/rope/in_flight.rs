@@ -6,10 +6,13 @@ use std::cell::RefCell;
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, Caps, Census, Header, IoDirection, MemBackend, Place,
 };
-use wharf_segment::{Rope, View};
-use wharf_sync::Unsync;
+use wharf_engine::{
+    Cargo, Command, CpuEngine, EngineExt, Freight, Lent, Manifest, Operand, Operands, Stream,
+};
+use wharf_segment::{Rope, RopeInFlight, View};
+use wharf_sync::{NoClock, Unsync};
 
-use crate::{Erased, Pool, erased};
+use super::{Erased, Pool, erased};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hook {
@@ -136,4 +139,46 @@ fn who_needs_no_hooks_is_not_asked() {
         .unwrap();
     drop(rope.hand_over().land());
     assert_eq!(noted.hooks.take(), []);
+}
+
+/// A rope as the cargo of an engine, which reads it. Others read it meanwhile.
+struct Sent(RopeInFlight<&'static Pool>);
+
+impl Cargo for Sent {}
+
+// SAFETY: the rope keeps its segments, wherever it is moved. They are shared, so nobody writes them, and they are listed to be read.
+unsafe impl Manifest for Sent {
+    fn list(&self, operands: &mut Operands) {
+        for (place, len) in self.0.places() {
+            operands.add(Operand::read(place, len));
+        }
+    }
+    // The hooks ran when it was handed over, and run again when it lands.
+    fn depart(&mut self) {}
+}
+
+#[test]
+fn what_is_shared_is_shipped_to_be_read() {
+    type Cargoes = (Sent, Freight<&'static Pool>);
+    let pool: &Pool = Box::leak(Box::new(Pool::new()));
+    let engine = CpuEngine::<Unsync, Cargoes>::new(Stream::claim().unwrap());
+    let kept = super::piece(pool, b"abc");
+    let mut rope = Rope::new();
+    rope.push(kept.clone()).unwrap();
+    rope.push(super::piece(pool, b"de")).unwrap();
+    let sums = Freight::write(pool.alloc(2).unwrap().filled(0).unwrap());
+
+    let sum = Command::Kernel(|operands| {
+        let [Lent::Read(a), Lent::Read(b), Lent::Write(to)] = operands else {
+            return Err(wharf_engine::KernelFault::OPERANDS);
+        };
+        to.copy_from_slice(&[a[2], b[0]]);
+        Ok(())
+    });
+    let shipped = engine.ship(sum, (Sent(rope.hand_over()), sums));
+    let shipped = shipped.unwrap_or_else(|refused| panic!("{}", refused.error));
+    assert_eq!(kept, b"abc", "it is read by two");
+    let (sent, sums) = shipped.wait(&NoClock, None).unwrap().unwrap();
+    assert_eq!(*sums.into_segment(), *b"cd");
+    assert_eq!(sent.0.land(), b"abcde");
 }

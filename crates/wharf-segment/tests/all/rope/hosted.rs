@@ -5,8 +5,8 @@ use std::io::{self, BufRead, ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use wharf_segment::{Cursor, Rope};
 use wharf_source::HeapSource;
 
-use crate::device::{close_after, device, whole_erased};
-use crate::{Erased, Pool, erased, piece};
+use super::device::{close_after, device, whole_erased};
+use super::{Erased, Pool, erased, piece};
 
 /// Takes at most `most` bytes at a time, and answers what it is told to before that.
 struct Narrow {

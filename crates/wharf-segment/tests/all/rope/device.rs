@@ -6,7 +6,7 @@ use wharf_backend::{BorrowedDevice, DeviceAddress, DeviceRange, DeviceTransfer, 
 use wharf_segment::{Segment, View};
 use wharf_sync::Unsync;
 
-use crate::Erased;
+use super::Erased;
 
 /// Where the device's memory starts.
 pub(crate) const BASE: u64 = 0x10_0000_0000;

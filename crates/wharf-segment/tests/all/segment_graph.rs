@@ -270,7 +270,7 @@ fn windows_have_the_bounds_worked_out_here() {
     }
     assert_eq!(view.slice(..=MAX).unwrap_err().end, MAX);
     let error = view.slice(5..9).unwrap_err();
-    assert_eq!(error.to_string(), "5..9 leaves a window of 6 bytes");
+    assert_eq!(error.to_string(), "5..9 does not lie within 6 bytes");
 }
 
 #[test]

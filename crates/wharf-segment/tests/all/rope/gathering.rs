@@ -5,8 +5,8 @@ use wharf_segment::{GatherError, Rope, View};
 use wharf_source::HeapSource;
 use wharf_sync::Unsync;
 
-use crate::device::{close_after, contents, device, whole, whole_erased};
-use crate::{Erased, Pool, erased, piece};
+use super::device::{close_after, contents, device, whole, whole_erased};
+use super::{Erased, Pool, erased, piece};
 
 /// 700 bytes: more than two pieces of what goes through the stack.
 fn many() -> Vec<u8> {

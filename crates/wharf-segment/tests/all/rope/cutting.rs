@@ -11,8 +11,8 @@ use wharf_backend::{
 use wharf_segment::{JoinError, OutOfBounds, Pinned, Segment, View};
 use wharf_sync::Unsync;
 
-use crate::device::{BASE, device, huge, whole};
-use crate::{Pool, erased, piece};
+use super::device::{BASE, device, huge, whole};
+use super::{Pool, erased, piece};
 
 #[test]
 fn cutting_moves_the_edges_and_refuses_what_is_not_there() {
@@ -278,7 +278,7 @@ fn a_window_on_a_device_thaws_too() {
     unique.write(1, b"ab").unwrap();
     unique.fill(3, 1, b'c').unwrap();
     drop(unique);
-    assert_eq!(crate::device::contents(&device), b"012abc67");
+    assert_eq!(super::device::contents(&device), b"012abc67");
 }
 
 #[test]

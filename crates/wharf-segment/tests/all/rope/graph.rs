@@ -11,7 +11,7 @@ use wharf_segment::{OutOfBounds, Pinned, PushError, ReadError, Rope, SliceError,
 use wharf_source::{BlockSource, HeapSource, NullSource, StaticPoolSource};
 use wharf_sync::Unsync;
 
-use crate::{Erased, Pool};
+use super::{Erased, Pool};
 
 const SLOTS: usize = 8;
 const PAYLOAD: usize = 16;

@@ -1,7 +1,7 @@
 //! Every allocation of a piece of work is failed in turn. Nothing is lost, and afterwards it works.
 
 use wharf_backend::{BackendExt, FaultInject, MemBackend, SegmentMut, StaticPool};
-use wharf_segment::{Rope, View};
+use wharf_segment::{PushError, Rope, View};
 use wharf_source::{FaultSource, HeapSource, PoolSource, SizeClass};
 use wharf_sync::Unsync;
 
@@ -152,4 +152,34 @@ fn a_rope_of_the_heap_frees_its_block() {
     let taken = rope.into_iter().nth(7);
     assert_eq!(taken.unwrap(), [7; 3]);
     assert_eq!(pool.census().in_use, 0);
+}
+
+/// A rope asks for the block that is foretold, whether it is told how many links there will be or not.
+#[test]
+fn the_block_of_the_links_is_foretold() {
+    const LINK: usize = size_of::<View<&Pool>>();
+    let pool = Pool::new(StaticPool::new());
+    let block = |links| Rope::<&Pool>::link_block(links).unwrap().size();
+
+    let told = |links| Rope::<&Pool>::new().try_reserve(links).unwrap_err();
+    assert_eq!(told(3).requested(), 8 * LINK);
+    assert_eq!(told(9).requested(), 9 * LINK);
+    assert_eq!(
+        (block(3), block(8), block(9)),
+        (8 * LINK, 8 * LINK, 9 * LINK)
+    );
+    let mut rope = Rope::new();
+    let refused = (0..3).find_map(|byte| {
+        let piece = piece(&pool, byte).unwrap_or_else(|Refused| panic!("24 slots"));
+        rope.push(piece).err()
+    });
+    let Some(PushError::NoRoom { links: 3, refusal }) = refused.map(|refused| refused.error) else {
+        panic!("there is room for two")
+    };
+    assert_eq!(refusal.requested(), block(3));
+
+    assert_eq!(Rope::<&Pool>::link_block(usize::MAX), None);
+    // As the documentation says of erased ones.
+    let erased = Rope::<&dyn MemBackend<Policy = Unsync>>::link_block(8).unwrap();
+    assert_eq!(erased.size(), 8 * 5 * size_of::<usize>());
 }
