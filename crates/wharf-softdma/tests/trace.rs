@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-use wharf_engine::Command;
+use wharf_engine::{Command, Engine};
 use wharf_softdma::{Config, SoftDma};
 use wharf_source::HeapSource;
 use wharf_sync::StdClock;
@@ -43,11 +43,13 @@ fn run_two(panics: Option<TracePhase>) -> (Arc<Runs>, SoftDma<Tickets<Watched>>)
     let tensor = Tensor::alloc(&target, device.channel(), 64).expect("room");
     for byte in [1, 2] {
         let launched = device.launch(Command::Fill(byte), &[tensor.output()]);
-        launched.expect("room").wait().expect("no fault");
-        // The access has ended with the run, whatever the sink did.
+        let sequence = launched.expect("room").into_sequence();
+        device.drain().expect("this is not the worker");
+        // The access has ended with the run, whatever the sink did, and although nobody took the cargo out.
         let mut bytes = [0; 64];
         tensor.try_read(0, &mut bytes).expect("the device let go");
         assert_eq!(bytes, [byte; 64]);
+        device.detach(sequence);
     }
     (runs, device)
 }

@@ -63,7 +63,12 @@ impl Book {
                     let inside = matches!(outer, Some(TraceKind::Read | TraceKind::Write));
                     assert!(inside, "{event}");
                 }
-                TraceKind::Read | TraceKind::Write => assert_eq!(outer, None, "{event}"),
+                TraceKind::CopyInBatch => assert_eq!(outer, Some(TraceKind::WriteBatch)),
+                TraceKind::CopyOutBatch => assert_eq!(outer, Some(TraceKind::ReadBatch)),
+                TraceKind::Read
+                | TraceKind::Write
+                | TraceKind::ReadBatch
+                | TraceKind::WriteBatch => assert_eq!(outer, None, "{event}"),
                 _ => {}
             }
             calls.push(event);
@@ -167,6 +172,9 @@ enum Step {
     Drop(usize),
     Read(usize, usize, usize),
     Write(usize, usize, usize),
+    /// Of two tensors, at an offset of the second.
+    ReadBatch(usize, usize, usize),
+    WriteBatch(usize, usize, usize),
     TryFill(usize),
     Fill(usize),
     Copy(usize, usize),
@@ -197,6 +205,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => index().prop_map(Step::Drop),
         3 => (index(), at(), at()).prop_map(|(of, from, len)| Step::Read(of, from, len)),
         3 => (index(), at(), at()).prop_map(|(of, from, len)| Step::Write(of, from, len)),
+        2 => (index(), index(), at()).prop_map(|(a, b, at)| Step::ReadBatch(a, b, at)),
+        2 => (index(), index(), at()).prop_map(|(a, b, at)| Step::WriteBatch(a, b, at)),
         1 => index().prop_map(Step::TryFill),
         2 => index().prop_map(Step::Fill),
         4 => (index(), index()).prop_map(|(to, from)| Step::Copy(to, from)),
@@ -302,6 +312,21 @@ impl World {
             }
             Step::Write(of, from, len) => {
                 let _ = self.get(of).write(from, &vec![0; len.min(2 * LEN)]);
+            }
+            Step::ReadBatch(a, b, at) => {
+                let (a, b, mut bytes) = (self.get(a), self.get(b), [[0; 9]; 3]);
+                let [one, two, three] = &mut bytes;
+                let ops = [a.read_op(0, one), b.read_op(at, two), a.read_op(0, three)];
+                let _ = Tensor::read_batch(&mut { ops });
+            }
+            Step::WriteBatch(a, b, at) => {
+                let (a, b) = (self.get(a), self.get(b));
+                let ops = [
+                    a.write_op(0, &[1; 9]),
+                    b.write_op(at, &[2; 9]),
+                    a.write_op(0, &[3]),
+                ];
+                let _ = Tensor::write_batch(&ops);
             }
             Step::TryFill(of) => drop(self.get(of).try_fill(7)),
             Step::Fill(of) => drop(self.get(of).fill(7)),
