@@ -4,6 +4,7 @@
 mod cutting;
 mod device;
 mod edges;
+mod errors;
 mod exhaustion;
 mod gathering;
 mod graph;

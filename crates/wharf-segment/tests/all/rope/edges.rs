@@ -691,3 +691,16 @@ fn a_rope_says_what_it_is() {
         "RopeIntoIter { links: 1, .. }"
     );
 }
+
+#[test]
+fn a_cut_between_links_needs_no_room_for_more() {
+    let pool = Pool::new();
+    let mut both = Rope::<&Pool>::new();
+    both.push(piece(&pool, b"ab")).unwrap();
+    both.push(piece(&pool, b"cd")).unwrap();
+    let head = both.split_to(4).unwrap();
+    assert_eq!((lengths(&head), both.len()), (vec![2, 2], 0));
+    let mut both = head;
+    let tail = both.split_off(0).unwrap();
+    assert_eq!((lengths(&tail), both.len()), (vec![2, 2], 0));
+}
