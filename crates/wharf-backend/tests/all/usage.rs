@@ -390,7 +390,7 @@ fn a_refusal_names_who_asked_and_who_has_the_memory() {
     assert_eq!(breakdown.tag().as_str(), "conv2");
     assert_eq!(
         breakdown.to_string(),
-        "'conv2': 4096 bytes of class weight asked, 100 free on channel 1.1, the largest range has 40\n\
+        "'conv2': 4096 bytes of class weight asked, 100 free on channel 1.1, the largest range has 40 ('bank')\n\
          \n\
          channel 1.0 'bank', largest free range 40 bytes\n\
          class             in use         peak  refused      largest\n\
