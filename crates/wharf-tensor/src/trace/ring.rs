@@ -27,7 +27,7 @@ pub struct TraceRecord {
 /// for after it; how many were lost is [counted](Self::dropped), and shows as a gap in the numbers. So a stop may be left
 /// whose start was lost, never the other way round.
 ///
-/// Under [`Critical`](wharf_sync::Critical) it may be told and drained in interrupt handlers. An event costs a reading of the clock and
+/// Under `Critical` it may be told and drained in interrupt handlers. An event costs a reading of the clock and
 /// one short section; a slot is 64 bytes.
 ///
 /// As a `static` it lies in `.bss` and costs no start-up code (without a clock of its own that needs some):
