@@ -198,6 +198,9 @@ unsafe impl Engine for Served {
     fn abort(&self, sequence: wharf_engine::Sequence) {
         self.queue.abort(sequence);
     }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<wharf_engine::Sequence>> {
+        self.queue.outstanding()
+    }
     fn completed(&self) -> &<Loom as SyncPolicy>::Event {
         self.queue.completed()
     }
