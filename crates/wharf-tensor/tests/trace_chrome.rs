@@ -273,9 +273,11 @@ fn a_program_that_ends_without_leaves_all_but_the_bracket() {
     let file = Shared::default();
     let trace = ChromeTrace::new(file.clone(), "killed");
     trace.record(start(TraceKind::Read));
-    std::mem::forget(trace);
+    let killed = std::mem::ManuallyDrop::new(trace);
     let events: Vec<Value> = serde_json::from_str(&(file.text() + "]")).unwrap();
     assert_eq!(events.last().unwrap()["ph"], "B");
+    // For the leak checker.
+    drop(std::mem::ManuallyDrop::into_inner(killed));
 }
 
 /// Takes so many bytes, and then fails or panics.

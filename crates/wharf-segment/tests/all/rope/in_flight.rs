@@ -160,7 +160,9 @@ unsafe impl Manifest for Sent {
 #[test]
 fn what_is_shared_is_shipped_to_be_read() {
     type Cargoes = (Sent, Freight<&'static Pool>);
-    let pool: &Pool = Box::leak(Box::new(Pool::new()));
+    let leaked = Box::into_raw(Box::new(Pool::new()));
+    // SAFETY: given back below, when nothing refers to it any more.
+    let pool: &'static Pool = unsafe { &*leaked };
     let engine = CpuEngine::<Unsync, Cargoes>::new(Stream::claim().unwrap());
     let kept = super::piece(pool, b"abc");
     let mut rope = Rope::new();
@@ -181,4 +183,7 @@ fn what_is_shared_is_shipped_to_be_read() {
     let (sent, sums) = shipped.wait(&NoClock, None).unwrap().unwrap();
     assert_eq!(*sums.into_segment(), *b"cd");
     assert_eq!(sent.0.land(), b"abcde");
+    drop((engine, kept));
+    // SAFETY: from `into_raw`, and all segments and the engine that knew them are gone.
+    drop(unsafe { Box::from_raw(leaked) });
 }
