@@ -6,12 +6,13 @@ use core::ptr::NonNull;
 use std::sync::Mutex;
 
 use wharf_backend::wrap::{
-    BackendEvent, BackendEventKind as Kind, BackendEventPhase as Phase, Finding, OwnsBytes,
+    BackendEvent, BackendEventKind as Kind, BackendEventPhase as Phase, Finding, OwnsBytes, Share,
 };
 use wharf_backend::{
     Align1, Align64, AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, Checked,
-    DeviceAddress, FaultInject, Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace,
-    Place, Scrub, SegmentMut, SourceBackend, State, StaticPool, Traced, TransferError, Uninit,
+    ConstOwnLines, DeviceAddress, FaultInject, Header, Heap, HostBackend, IoDirection, MemBackend,
+    MemSpace, Place, Scrub, SegmentMut, Shared, SourceBackend, State, StaticPool, Traced,
+    TransferError, Uninit, Waitable,
 };
 use wharf_source::BumpSource;
 use wharf_sync::Unsync;
@@ -453,6 +454,53 @@ fn device_memory_is_checked_through_transfers() {
         unchecked.to_string(),
         "around the 16 bytes of holder 42 nothing could be read"
     );
+}
+
+/// What a transfer through `backend` asks of `remote`, which is inside: hooks and all, at its own place.
+fn moves_bytes_of<B: MemBackend<Policy = Unsync>>(backend: &B, remote: &Remote) {
+    assert_eq!(backend.space(), MemSpace::Device);
+    let mut segment = backend.alloc(8).unwrap().filled(1).unwrap();
+    remote.log.borrow_mut().clear();
+    segment.write(2, b"abc").unwrap();
+    let mut bytes = [0; 3];
+    segment.read(2, &mut bytes).unwrap();
+    assert_eq!(bytes, *b"abc");
+    segment.fill(7, 1, 9).unwrap();
+    let moved = [
+        [("before", 2, 3), ("in", 2, 3), ("after", 2, 3)],
+        [("before", 2, 3), ("out", 2, 3), ("after", 2, 3)],
+        [("before", 7, 1), ("fill", 7, 1), ("after", 7, 1)],
+    ];
+    assert_eq!(*remote.log.borrow(), moved.concat());
+    let mut last = [0];
+    segment.read(7, &mut last).unwrap();
+    assert_eq!(last, [9]);
+}
+
+#[test]
+fn device_memory_inside_of_a_wrapper_is_asked_as_it_is_outside() {
+    let remote = Remote::new();
+    let shared = Shared::new(&remote);
+    moves_bytes_of(&shared, &remote);
+    moves_bytes_of(&FaultInject::new(shared), &remote);
+    moves_bytes_of(&Scrub::new(shared), &remote);
+    moves_bytes_of(&Traced::new(shared, |_: BackendEvent| ()), &remote);
+    let checked = Checked::<_, _, 1>::new(shared, |_: Finding| ());
+    assert_eq!(checked.space(), MemSpace::Device);
+}
+
+#[test]
+fn the_constant_granule_of_a_wrapper_is_the_one_inside() {
+    type Pool = StaticPool<Unsync, 192, 2, Align64>;
+    const fn granule<B: ConstOwnLines>() -> usize {
+        B::GRANULE
+    }
+    assert_eq!(granule::<FaultInject<Pool>>(), 64);
+    assert_eq!(granule::<Traced<Pool, fn(BackendEvent)>>(), 64);
+    assert_eq!(granule::<Checked<Pool, fn(Finding), 2>>(), 64);
+    assert_eq!(granule::<Waitable<Pool>>(), 64);
+    assert_eq!(granule::<Share<'static, Pool, 1>>(), 64);
+    assert_eq!(granule::<Shared<&'static Pool>>(), 64);
 }
 
 #[test]
