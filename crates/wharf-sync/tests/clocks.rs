@@ -55,9 +55,9 @@ fn whether_time_passes_is_what_the_clock_itself_says() {
         clock.tells_time()
     }
     // One that says nothing does.
-    assert!(tells(Asked::default()) && tells::<&Asked>(&Asked::default()));
-    let (once, twice) = (&NoClock, &&NoClock);
-    assert!(!tells(NoClock) && !tells(once) && !tells(twice));
+    let (passes, still) = (&Asked::default(), &NoClock);
+    assert!(tells(Asked::default()) && tells(passes));
+    assert!(!tells(NoClock) && !tells(still));
     #[cfg(feature = "std")]
     {
         use std::sync::Arc;

@@ -11,13 +11,12 @@ use crate::posted::{Posted, stand_at};
 
 const PAYLOAD: usize = 16;
 
-/// After so many sections, this is done.
-type Step = (usize, Box<dyn FnOnce()>);
+/// What others do once so many locks were entered that were not inside of another.
+type Interruption = (usize, Box<dyn FnOnce()>);
 
 thread_local! {
     static INSIDE: Cell<usize> = const { Cell::new(0) };
-    /// What others do once so many locks were entered that were not inside of another.
-    static MEANWHILE: Cell<Option<Step>> = const { Cell::new(None) };
+    static MEANWHILE: Cell<Option<Interruption>> = const { Cell::new(None) };
 }
 
 /// As `Critical`, except that a test says what happens before a lock is entered.
