@@ -1,5 +1,7 @@
 //! Segments that go all at once: what is listed is owned, what is lent is borrowed, what fails changes nothing.
 
+#![cfg(feature = "std")]
+
 use wharf_backend::{
     AllocError, BackendExt, FaultInject, Group, GroupError, MemBackend, SegmentMut, StaticPool,
 };

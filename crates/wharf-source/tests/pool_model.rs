@@ -224,3 +224,7 @@ macro_rules! against_the_model {
 against_the_model!(Unsync, unsync_borrowed, unsync_inline);
 #[cfg(feature = "critical-section")]
 against_the_model!(wharf_sync::Critical, critical_borrowed, critical_inline);
+#[cfg(feature = "std")]
+against_the_model!(wharf_sync::Blocking, blocking_borrowed, blocking_inline);
+#[cfg(feature = "spin")]
+against_the_model!(wharf_sync::Spin, spin_borrowed, spin_inline);

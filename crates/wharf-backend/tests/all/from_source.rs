@@ -294,5 +294,8 @@ proptest! {
     fn a_source_backend_does_what_the_model_does(steps in steps()) {
         under::<Unsync>(&steps);
         under::<Critical>(&steps);
+        under::<wharf_sync::Blocking>(&steps);
+        #[cfg(feature = "spin")]
+        under::<wharf_sync::Spin>(&steps);
     }
 }

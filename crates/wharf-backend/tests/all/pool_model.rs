@@ -176,5 +176,9 @@ proptest! {
     fn pools_do_what_the_model_does(steps in steps()) {
         all_routes::<Unsync>(&steps);
         all_routes::<Critical>(&steps);
+        #[cfg(feature = "std")]
+        all_routes::<wharf_sync::Blocking>(&steps);
+        #[cfg(feature = "spin")]
+        all_routes::<wharf_sync::Spin>(&steps);
     }
 }

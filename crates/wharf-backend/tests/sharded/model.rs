@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use wharf_backend::{
     AllocError, BackendRef, Census, MemBackend, SegmentMut, ShardedPool, SlotControl,
 };
-use wharf_sync::{Critical, SyncPolicy, Unsync};
+use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
 
 use crate::posted::{Posted, stand_at};
 
@@ -222,6 +222,9 @@ proptest! {
     fn shards_do_what_the_model_does(steps in steps()) {
         both_routes::<Unsync, 4>(11, &steps);
         both_routes::<Critical, 3>(6, &steps);
+        both_routes::<Blocking, 3>(7, &steps);
+        #[cfg(feature = "spin")]
+        both_routes::<wharf_sync::Spin, 2>(9, &steps);
         // One list, and more shards than slots.
         both_routes::<Unsync, 1>(5, &steps);
         both_routes::<Unsync, 5>(3, &steps);
