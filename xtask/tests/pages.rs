@@ -146,3 +146,27 @@ fn every_module_with_unsafe_code_is_listed_and_no_row_is_stale() {
         assert!(there, "docs/unsafe.md lists {}: `{}`", row.0, row.1);
     }
 }
+
+#[test]
+fn every_problem_of_the_runtime_in_c_has_its_test() {
+    let page = page("docs/coming-from.md");
+    let table = page.split("## What its users ran into").nth(1);
+    let table = table.and_then(|rest| rest.split("\n## ").next());
+    let rows = table.unwrap_or_default().lines();
+    // The last cell of a row is the name of a test, and nothing else.
+    let listed: BTreeSet<_> = rows
+        .filter_map(|row| row.strip_suffix("` |")?.rsplit_once("| `"))
+        .map(|(_, test)| test.to_owned())
+        .collect();
+    let tests = tests_of_problems();
+    assert!(tests.len() > 10, "{tests:?}");
+    assert_eq!(listed, tests);
+}
+
+/// The tests in `ran_into.rs`.
+fn tests_of_problems() -> BTreeSet<String> {
+    let text = page("crates/wharf/tests/ran_into.rs");
+    let after = text.split("#[test]\nfn ").skip(1);
+    let names = after.filter_map(|rest| rest.split_once('('));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
