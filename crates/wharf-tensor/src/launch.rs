@@ -10,164 +10,21 @@
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
-    Access, Cargo, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand,
-    Sequence, StreamId, SubmitError,
+    Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand, Sequence, StreamId,
+    SubmitError,
 };
-use wharf_source::BlockSource;
-use wharf_sync::{Event, NoClock, SyncPolicy, Wake};
+use wharf_sync::{Event, NoClock, Wake};
 
-use crate::fence::Turn;
-use crate::identity::{IdentityRef, Keep};
 use crate::storage::Patience;
-use crate::trace::{TraceDetail, TraceEvent, TraceKind, TracePhase, tell};
+use crate::tickets::{Acquiring, patience};
+use crate::trace::{TraceDetail, TraceEvent, TraceKind, tell};
 use crate::within::Limit;
-use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
-
-/// The tickets of one launch: the cargo of an engine that serves tensors. They end when the engine lets
-/// go, whether or not anybody asks for the completion.
-///
-/// If it went well, the [completion count](Tensor::completions) of each named output then rises by one, after the tickets have
-/// ended and before the submission is complete. For that the cargo keeps the counts, which anonymous outputs do not have.
-pub struct Tickets<T: Target> {
-    tickets: Vec<Ticket<T>, MAX_OPERANDS>,
-    outputs: Vec<Keep<T::Policy, T::Source>, MAX_OPERANDS>,
-}
-
-impl<T: Target> Tickets<T> {
-    /// `tickets` are those of `uses`.
-    fn new(tickets: Vec<Ticket<T>, MAX_OPERANDS>, uses: &[Use<'_, T>]) -> Self {
-        let outputs = uses.iter().filter(|one| one.access == Access::Write);
-        let identities = outputs.filter_map(|one| one.tensor.identity());
-        Self {
-            tickets,
-            // As many as operands at most, of which the descriptor admitted the number.
-            outputs: identities
-                .take(MAX_OPERANDS)
-                .map(IdentityRef::keep)
-                .collect(),
-        }
-    }
-}
-
-impl<T: Target> Cargo for Tickets<T> {
-    fn landed(&mut self, outcome: Result<(), Fault>) {
-        let mut outputs = Outputs(&mut self.outputs, outcome.is_ok());
-        // First: whoever waits for the count finds the bytes free.
-        self.tickets.clear();
-        outputs.complete();
-    }
-
-    fn taken_up(&mut self, sequence: Sequence) {
-        self.tell(TracePhase::Start, sequence);
-    }
-
-    fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
-        let lands = Lands(self, outcome);
-        lands.0.tell(TracePhase::Stop, sequence);
-    }
-}
-
-/// The outputs of a launch that has landed. The ends of tickets, and completions, run wakers: one that panics does not keep
-/// the others from being woken.
-struct Outputs<'o, P: SyncPolicy, S: BlockSource>(&'o mut Vec<Keep<P, S>, MAX_OPERANDS>, bool);
-
-impl<P: SyncPolicy, S: BlockSource> Outputs<'_, P, S> {
-    fn complete(&mut self) {
-        while let Some(output) = self.0.pop() {
-            if self.1 {
-                output.get().completed().complete();
-            }
-        }
-    }
-}
-
-impl<P: SyncPolicy, S: BlockSource> Drop for Outputs<'_, P, S> {
-    fn drop(&mut self) {
-        // None are left, unless one has panicked.
-        self.complete();
-    }
-}
-
-impl<T: Target> Tickets<T> {
-    /// That an engine works on their command, or no longer.
-    fn tell(&self, phase: TracePhase, sequence: Sequence) {
-        let Some(first) = self.tickets.first() else {
-            return;
-        };
-        tell(first.traced().0, || {
-            let bytes = self.tickets.iter().map(|ticket| ticket.traced().1 as u64);
-            let bytes = bytes.fold(0, u64::saturating_add);
-            TraceEvent::instant(TraceKind::Running, first.storage_id().get(), bytes)
-                .with(TraceDetail::Launch {
-                    stream: first.stream().get(),
-                    sequence: sequence.get(),
-                })
-                .at(phase)
-        });
-    }
-}
-
-/// Tickets that land when this is dropped, also where a sink panics.
-struct Lands<'c, T: Target>(&'c mut Tickets<T>, Result<(), Fault>);
-
-impl<T: Target> Drop for Lands<'_, T> {
-    fn drop(&mut self) {
-        self.0.landed(self.1);
-    }
-}
-
-impl<T: Target> fmt::Debug for Tickets<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.tickets).finish()
-    }
-}
-
-/// A tensor, and what the command does with it.
-pub struct Use<'t, T: Target> {
-    tensor: &'t Tensor<T>,
-    access: Access,
-}
-
-impl<T: Target> Clone for Use<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Target> Copy for Use<'_, T> {}
-
-impl<T: Target> fmt::Debug for Use<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Use")
-            .field("tensor", &self.tensor)
-            .field("access", &self.access)
-            .finish()
-    }
-}
-
-impl<T: Target> Tensor<T> {
-    /// This tensor as an operand that the command reads.
-    #[must_use]
-    pub const fn input(&self) -> Use<'_, T> {
-        Use {
-            tensor: self,
-            access: Access::Read,
-        }
-    }
-
-    /// This tensor as an operand that the command writes, and may read first.
-    #[must_use]
-    pub const fn output(&self) -> Use<'_, T> {
-        Use {
-            tensor: self,
-            access: Access::Write,
-        }
-    }
-}
+use crate::{LaunchError, Target, Tickets, Use};
 
 /// Launching commands on tensors, for every engine whose cargo is [`Tickets`].
 ///
@@ -238,13 +95,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        let failed = |error| LaunchError::Operand { operand: 0, error };
-        let patience = match operands.first() {
-            Some(first) => first.tensor.patience(Limit::In(limit)).map_err(failed)?,
-            // Nothing to wait for.
-            None => Patience::None,
-        };
-        launch(self, command, operands, patience)
+        launch(self, command, operands, patience(operands, limit)?)
     }
 
     /// [`launch`](Self::launch), awaited.
@@ -265,8 +116,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         Launching {
             engine: self,
             command,
-            uses: operands,
-            waits: None,
+            tickets: Acquiring::new(self.stream(), operands),
             done: false,
         }
     }
@@ -281,20 +131,7 @@ fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
     patience: Patience,
 ) -> Result<Submission<'e, E, T>, LaunchError> {
     let prepared = Prepared::new(command, uses)?;
-    let stream = engine.stream();
-    let mut kept = None;
-    let tickets = loop {
-        match (tickets(stream, uses, kept.take()), patience) {
-            (Ok(tickets), _) => break tickets,
-            (Err((operand, TensorError::WouldBlock { .. })), Patience::Until(_)) => {
-                let Use { tensor, access } = uses[operand];
-                let ticket = tensor.ticket(access, stream, patience);
-                let failed = |error| LaunchError::Operand { operand, error };
-                kept = Some((operand, ticket.map_err(failed)?));
-            }
-            (Err((operand, error)), _) => return Err(LaunchError::Operand { operand, error }),
-        }
-    };
+    let tickets = Tickets::acquire(engine.stream(), uses, patience)?;
     prepared.submit(engine, uses, tickets)
 }
 
@@ -373,76 +210,22 @@ fn launched<T: Target>(stream: StreamId, sequence: Sequence, uses: &[Use<'_, T>]
     });
 }
 
-/// A ticket for every operand, or none, and the operand that is not to be had. Does not wait; who does, waits for that operand
-/// alone and comes back with its ticket: so launches with common operands cannot wait for each other in a circle.
-fn tickets<T: Target>(
-    stream: StreamId,
-    uses: &[Use<'_, T>],
-    mut kept: Option<(usize, Ticket<T>)>,
-) -> Result<Tickets<T>, (usize, TensorError)> {
-    let mut tickets = Vec::new();
-    for (operand, one) in uses.iter().enumerate() {
-        let ticket = match kept.take_if(|(index, _)| *index == operand) {
-            Some((_, ticket)) => ticket,
-            None => one
-                .tensor
-                .ticket(one.access, stream, Patience::None)
-                .map_err(|error| (operand, error))?,
-        };
-        // As many as operands, of which the descriptor admitted the number.
-        drop(tickets.push(ticket));
-    }
-    Ok(Tickets::new(tickets, uses))
-}
-
 /// A launch that waits for its operands: see [`Launch::launch_when_ready`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct Launching<'e, 'u, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> {
     engine: &'e E,
     command: Command,
-    uses: &'u [Use<'u, T>],
-    /// The operand that is waited for.
-    waits: Option<(usize, Turn<'u, T::Policy>)>,
+    tickets: Acquiring<'u, T>,
     done: bool,
 }
 
 impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
     fn attempt(&mut self, waker: &Waker) -> Poll<Result<Submission<'e, E, T>, LaunchError>> {
-        let (uses, stream) = (self.uses, self.engine.stream());
+        let uses = self.tickets.uses();
         // First of all: it finds what no waiting mends.
         let prepared = Prepared::new(self.command, uses)?;
-        loop {
-            let kept = match &mut self.waits {
-                None => None,
-                Some((operand, turn)) => {
-                    let operand = *operand;
-                    let tensor = uses[operand].tensor;
-                    let failed = |error| LaunchError::Operand { operand, error };
-                    let storage = tensor.storage().map_err(failed)?;
-                    let granted = core::task::ready!(turn.poll(waker));
-                    self.waits = None;
-                    granted.map_err(|refusal| failed(storage.refused(refusal)))?;
-                    let range = (tensor.offset(), tensor.len());
-                    let access = uses[operand].access;
-                    // SAFETY: granted above, as the claim of this operand.
-                    let ticket = unsafe { Ticket::granted(storage, stream, access, range) };
-                    Some((operand, ticket))
-                }
-            };
-            match tickets(stream, uses, kept) {
-                Ok(tickets) => return Poll::Ready(prepared.submit(self.engine, uses, tickets)),
-                Err((operand, error)) => {
-                    let failed = |error| LaunchError::Operand { operand, error };
-                    if !matches!(error, TensorError::WouldBlock { .. }) {
-                        return Poll::Ready(Err(failed(error)));
-                    }
-                    let Use { tensor, access } = uses[operand];
-                    let storage = tensor.storage().map_err(failed)?;
-                    let turn = storage.turn(Ticket::<T>::claim(stream, access));
-                    self.waits = Some((operand, turn));
-                }
-            }
-        }
+        let tickets = ready!(self.tickets.poll(waker))?;
+        Poll::Ready(prepared.submit(self.engine, uses, tickets))
     }
 }
 
@@ -462,8 +245,7 @@ impl<'e, E: Launch<T> + ?Sized, T: Target> Future for Launching<'e, '_, E, T> {
 impl<E: Launch<T> + ?Sized, T: Target> fmt::Debug for Launching<'_, '_, E, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Launching")
-            .field("uses", &self.uses)
-            .field("waits", &self.waits.as_ref().map(|(operand, _)| operand))
+            .field("tickets", &self.tickets)
             .finish_non_exhaustive()
     }
 }

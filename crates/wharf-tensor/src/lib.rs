@@ -83,6 +83,7 @@ mod storage;
 mod target;
 mod tensor;
 mod ticket;
+mod tickets;
 mod trace;
 mod unfenced;
 mod within;
@@ -93,7 +94,7 @@ pub use directory::{Directory, DirectoryEntry, DirectoryRef, Entries, NoDirector
 pub use error::{BatchError, LaunchError, StorageId, TensorError};
 pub use explain::{Explain, Explained};
 pub use guard::{ReadGuard, WriteGuard};
-pub use launch::{Launch, Launching, Submission, Tickets, Use, WaitError};
+pub use launch::{Launch, Launching, Submission, WaitError};
 pub use name::NamedError;
 pub use placement::Placement;
 pub use ready::WhenReady;
@@ -103,6 +104,7 @@ pub use target::Hosted;
 pub use target::{Firmware, Parts, Target};
 pub use tensor::Tensor;
 pub use ticket::Ticket;
+pub use tickets::{Tickets, Use};
 #[cfg(feature = "defmt")]
 pub use trace::DefmtTrace;
 #[cfg(feature = "std")]

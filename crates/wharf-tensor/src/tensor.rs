@@ -10,6 +10,7 @@ use wharf_engine::{Access, StreamId};
 use crate::error::StorageId;
 use crate::identity::IdentityRef;
 use crate::storage::{Bytes, Patience, StorageRef, offset};
+use crate::ticket::TicketTurn;
 use crate::trace::{Span, TraceDetail, TraceEvent, TraceKind};
 use crate::{Target, TensorError, Ticket};
 
@@ -194,6 +195,16 @@ impl<T: Target> Tensor<T> {
     ) -> Result<Ticket<T>, TensorError> {
         let storage = self.storage()?;
         Ticket::begin(storage, stream, access, (self.offset, self.len), patience)
+    }
+
+    pub(crate) fn ticket_turn(
+        &self,
+        access: Access,
+        stream: StreamId,
+    ) -> Result<TicketTurn<'_, T>, TensorError> {
+        let storage = self.storage()?;
+        let range = (self.offset, self.len);
+        Ok(TicketTurn::new(storage, stream, access, range))
     }
 
     /// Where its first byte is: an address, and no more. Using it is up to you, a ticket in hand. Without bytes there is none.

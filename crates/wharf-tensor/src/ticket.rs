@@ -10,12 +10,13 @@
 
 use core::fmt;
 use core::ptr::NonNull;
+use core::task::{Poll, Waker, ready};
 
 use wharf_backend::{BackendRef, Caps, Header, IoDirection, MemBackend};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
-use crate::fence::Claim;
+use crate::fence::{Claim, Turn};
 use crate::storage::{Patience, Storage, StorageRef, end_device};
 use crate::{Target, TensorError};
 
@@ -155,6 +156,46 @@ impl<T: Target> Ticket<T> {
                 self.directions(),
             );
         }
+    }
+}
+
+/// A ticket that a task waits for.
+pub(crate) struct TicketTurn<'s, T: Target> {
+    storage: &'s StorageRef<T>,
+    turn: Turn<'s, T::Policy>,
+    stream: StreamId,
+    access: Access,
+    range: (usize, usize),
+}
+
+impl<'s, T: Target> TicketTurn<'s, T> {
+    /// `range` lies in the storage.
+    pub(crate) fn new(
+        storage: &'s StorageRef<T>,
+        stream: StreamId,
+        access: Access,
+        range: (usize, usize),
+    ) -> Self {
+        let turn = storage.turn(Ticket::<T>::claim(stream, access));
+        Self {
+            storage,
+            turn,
+            stream,
+            access,
+            range,
+        }
+    }
+
+    /// The ticket, or why there is none. Not polled after it was ready.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Ticket<T>, TensorError>> {
+        if let Err(refusal) = ready!(self.turn.poll(waker)) {
+            return Poll::Ready(Err(self.storage.refused(refusal)));
+        }
+        let (stream, access, range) = (self.stream, self.access, self.range);
+        // SAFETY: granted just now, which the turn says once, as the claim of this stream and access; the range is that of `new`.
+        Poll::Ready(Ok(unsafe {
+            Ticket::granted(self.storage, stream, access, range)
+        }))
     }
 }
 

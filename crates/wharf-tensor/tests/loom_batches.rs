@@ -6,7 +6,7 @@ mod models;
 
 use loom::thread;
 use models::{Model, device, explore, fresh, streams};
-use wharf_tensor::{Access, Tensor};
+use wharf_tensor::{Access, Tensor, Tickets};
 
 fn write(tensors: [&Tensor<Model>; 2], value: u8) {
     let bytes = [value; 2];
@@ -71,6 +71,31 @@ fn a_batch_and_devices_at_its_storages_both_get_on() {
         let seen = read([&a, &b]);
         assert!(seen[0] == seen[1] && seen[2] == seen[3], "{seen:?}");
         devices.join().unwrap();
+        assert_eq!((a.in_flight(), b.in_flight()), ((0, 0), (0, 0)));
+    });
+}
+
+#[test]
+fn two_drivers_that_name_their_tensors_the_other_way_round_both_get_them_all() {
+    let (mine, others) = streams();
+    let (mine, others) = (mine.id(), others.id());
+    explore(2, move || {
+        let ((one, a), (two, b)) = (fresh(), fresh());
+        let (c, d) = (a.clone(), b.clone());
+        let (three, four) = (one.clone(), two.clone());
+        let other = thread::spawn(move || {
+            let tickets = Tickets::begin(others, &[d.output(), c.output()]).unwrap();
+            four.device_writes(2);
+            three.device_writes(2);
+            drop(tickets);
+        });
+        let tickets = Tickets::begin(mine, &[a.output(), b.output()]).unwrap();
+        one.device_writes(1);
+        two.device_writes(1);
+        drop(tickets);
+        let seen = read([&a, &b]);
+        assert!(seen == [1; 4] || seen == [2; 4], "{seen:?}");
+        other.join().unwrap();
         assert_eq!((a.in_flight(), b.in_flight()), ((0, 0), (0, 0)));
     });
 }

@@ -26,6 +26,7 @@ mod slices_model;
 mod taken_out;
 mod tasks;
 mod texts;
+mod tickets;
 mod trace;
 mod trace_balance;
 mod trace_chrome;
