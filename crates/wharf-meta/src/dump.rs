@@ -87,7 +87,10 @@ impl Dump {
     /// # Errors
     /// It cannot be made.
     pub fn create_temporary() -> Result<Self, DumpError> {
-        let parent = std::env::temp_dir();
+        Self::create_below(&std::env::temp_dir())
+    }
+
+    fn create_below(parent: &Path) -> Result<Self, DumpError> {
         let process = std::process::id();
         for attempt in 0_u64.. {
             let directory = parent.join(std::format!("wharf-dump-{process}-{attempt}"));
@@ -99,7 +102,7 @@ impl Dump {
             }
         }
         Err(DumpError::io(
-            &parent,
+            parent,
             std::io::ErrorKind::AlreadyExists.into(),
         ))
     }
@@ -209,5 +212,21 @@ impl Dump {
             adler32: sum.finish(),
         });
         Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_directory_can_be_made_is_told_at_once() {
+        let parent = std::env::temp_dir().join("wharf-dump-nobody-made-this");
+        let refused = Dump::create_below(&parent).unwrap_err();
+        let DumpError::Io { path, error } = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(path.parent(), Some(parent.as_path()));
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     }
 }

@@ -45,6 +45,11 @@ fn the_demos_model_is_read() {
         ("output.weight", DType::F32, vec![10, 32]),
     ];
     assert_eq!(there, expected);
+    assert_eq!((archive.len(), archive.is_empty()), (4, false));
+    assert_eq!((&archive).into_iter().count(), 4);
+    let nothing = file("{}", 0);
+    let nothing = Archive::parse(&nothing).unwrap();
+    assert_eq!((nothing.len(), nothing.is_empty()), (0, true));
     // Four bytes for each of 32 + 32 * 64 + 10 + 10 * 32.
     let total: usize = archive.iter().map(|tensor| tensor.bytes().len()).sum();
     assert_eq!(total, 9640);
