@@ -64,6 +64,17 @@ pub(crate) enum Refusal {
     TimedOut,
 }
 
+/// Who has access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Devices; so many reads and writes.
+    Devices { reads: u32, writes: u32 },
+    /// The parts of a storage that is split.
+    Split,
+    /// The host: a call that is under way, or a guard.
+    Host,
+}
+
 /// What the end of a device access left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -157,7 +168,7 @@ const fn foreign(word: u32, stream: StreamId) -> bool {
 }
 
 impl Claim {
-    const fn writes(self) -> bool {
+    pub(crate) const fn writes(self) -> bool {
         matches!(
             self,
             Self::HostWrite | Self::GuardWrite | Self::DeviceWrite(_)
@@ -252,10 +263,21 @@ impl<P: SyncPolicy> Fence<P> {
         &self.word
     }
 
-    /// Whether nobody has access.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// That nobody has access, or who does. Who waits has none.
+    pub(crate) fn idle(&self) -> Result<(), Busy> {
         const ACCESS: u32 = !(WAITERS | PENDING.mask());
-        self.word.load() & ACCESS == 0
+        let word = self.word.load();
+        if word & ACCESS == 0 {
+            return Ok(());
+        }
+        Err(if devices(word) {
+            let (reads, writes) = (DEVICE_READERS.get(word), DEVICE_WRITERS.get(word));
+            Busy::Devices { reads, writes }
+        } else if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
+            Busy::Split
+        } else {
+            Busy::Host
+        })
     }
 
     /// Gives the storage to two parts, at once or not at all.

@@ -23,7 +23,7 @@ use wharf_sync::{Event, NoClock, SyncPolicy, Wake};
 
 use crate::fence::Turn;
 use crate::identity::{IdentityRef, Keep};
-use crate::storage::Patience;
+use crate::storage::{Patience, StorageRef};
 use crate::trace::{TraceDetail, TraceEvent, TraceKind, TracePhase, tell};
 use crate::within::Limit;
 use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
@@ -312,6 +312,13 @@ impl<T: Target> Prepared<T> {
                 operand: index,
                 error,
             })?;
+            if one.access == Access::Write {
+                let writable = one.tensor.storage().and_then(StorageRef::writable);
+                writable.map_err(|error| LaunchError::Operand {
+                    operand: index,
+                    error,
+                })?;
+            }
             if !one.tensor.is_for_engines() {
                 return Err(SubmitError::Unreachable { operand: index }.into());
             }
