@@ -119,12 +119,20 @@ impl Field {
     const fn with(self, word: u32, value: u32) -> u32 {
         (word & !self.mask()) | (value << self.shift)
     }
-    const fn more(self, word: u32) -> Result<u32, Refusal> {
-        if self.get(word) == self.max() {
-            Err(Refusal::Full(self.max()))
+    const fn is_full(self, word: u32) -> bool {
+        word & self.mask() == self.mask()
+    }
+    /// One more, if there is room.
+    const fn more(self, word: u32) -> Option<u32> {
+        if self.is_full(word) {
+            None
         } else {
-            Ok(word + self.one())
+            Some(word + self.one())
         }
+    }
+    /// Whether it counts accesses of devices.
+    const fn is_device(self) -> bool {
+        matches!(self.shift, 11 | 17)
     }
 }
 
@@ -155,7 +163,8 @@ const fn devices(word: u32) -> bool {
 /// The word without one access of `field`, and without the mark of those who wait.
 const fn retire(word: u32, field: Field) -> u32 {
     let word = (word - field.one()) & !WAITERS;
-    if devices(word) {
+    // The stream goes with the last access of a device, so the end of a host's need not look.
+    if !field.is_device() || devices(word) {
         word
     } else {
         STREAM.with(word, MIXED)
@@ -176,15 +185,25 @@ impl Claim {
     }
 
     /// The word with this claim granted. `pending`: the caller is one of the pending writers.
+    #[inline]
     fn grant(self, word: u32, pending: bool) -> Result<u32, Refusal> {
+        match self.refusal(word, pending) {
+            Some(refusal) => Err(refusal),
+            None => Ok(self.granted(word)),
+        }
+    }
+
+    /// Why this claim is not granted, if it is not.
+    #[inline]
+    fn refusal(self, word: u32, pending: bool) -> Option<Refusal> {
         if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
-            return Err(Refusal::Split);
+            return Some(Refusal::Split);
         }
         if any(word, GUARD_WRITER) || (self.writes() && any(word, GUARD_READERS)) {
-            return Err(Refusal::Guarded);
+            return Some(Refusal::Guarded);
         }
         if any(word, HOST_WRITER) || (any(word, PENDING) && !pending) {
-            return Err(Refusal::Held);
+            return Some(Refusal::Held);
         }
         let device_reads = any(word, DEVICE_READERS);
         let device_writes = any(word, DEVICE_WRITERS);
@@ -198,16 +217,23 @@ impl Claim {
             }
         };
         if held {
-            return Err(Refusal::Held);
+            return Some(Refusal::Held);
         }
-        let word = self.field().more(word)?;
-        Ok(match self {
-            Self::DeviceRead(stream) | Self::DeviceWrite(stream) if !device => {
-                STREAM.with(word, stream.get().into())
-            }
+        let field = self.field();
+        field.is_full(word).then(|| Refusal::Full(field.max()))
+    }
+
+    /// The word with this claim in it, which nothing [refuses](Self::refusal).
+    #[inline]
+    fn granted(self, before: u32) -> u32 {
+        let word = before + self.field().one();
+        match self {
+            // Beside a write there are no others, so it is right already where it need not be set.
+            Self::DeviceWrite(stream) => STREAM.with(word, stream.get().into()),
+            Self::DeviceRead(stream) if !devices(before) => STREAM.with(word, stream.get().into()),
             Self::DeviceRead(stream) if foreign(word, stream) => STREAM.with(word, MIXED),
             _ => word,
-        })
+        }
     }
 
     const fn field(self) -> Field {
@@ -240,7 +266,12 @@ impl<P: SyncPolicy> Fence<P> {
     /// Grants `claim` now or not at all.
     #[inline]
     pub(crate) fn try_begin(&self, claim: Claim) -> Result<(), Refusal> {
-        match self.word.update(|word| claim.grant(word, false).ok()) {
+        // In two steps, so that the word on its way through is no `Result` to be packed and unpacked.
+        let step = |word| match claim.refusal(word, false) {
+            Some(_) => None,
+            None => Some(claim.granted(word)),
+        };
+        match self.word.update(step) {
             Ok(_) => Ok(()),
             Err(word) => claim.grant(word, false).map(|_| ()),
         }

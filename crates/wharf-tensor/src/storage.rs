@@ -13,7 +13,8 @@
 //! 5. `plain` is the first byte, host memory, of a segment whose backend says [`Caps::PLAIN_COPIES`]: valid for reads of `len`
 //!    bytes, and for writes unless `read_only`, until the segment goes, which it does with the block. So whoever has a
 //!    claim may copy there without asking the backend;
-//! 6. nothing grants a claim to write a storage that is `read_only`: it is refused before the fence is asked;
+//! 6. nothing grants a claim to write a storage that is `read_only`, which is one over a segment in that state, because its backend says
+//!    [`Caps::READ_ONLY`] then and only then: it is refused before the fence is asked;
 //! 7. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
 //!    answers later need not be the same: [`Target`] is a safe trait.)
 #![allow(unsafe_code, reason = "owns the control block; the invariants above")]
@@ -81,6 +82,35 @@ impl<T: Target> Part<T> {
     }
 }
 
+/// What a storage knows of its bytes without asking: where they are, where the CPU may copy by itself, and what of the
+/// capabilities it keeps.
+type Facts = (Option<Place>, Option<NonNull<u8>>, Caps);
+
+/// Those of all of a segment.
+fn whole<T: Target>(segment: &SegmentRef<'_, T>) -> Facts {
+    let (place, caps) = (segment.place(), segment.backend().caps());
+    let plain = match place {
+        Place::Host(base) if caps.contains(Caps::PLAIN_COPIES) => Some(base),
+        Place::Host(_) | Place::Device(_) => None,
+    };
+    (Some(place), plain, caps)
+}
+
+impl<T: Target> Part<T> {
+    fn facts(&self) -> Facts {
+        let whole = self.whole.get();
+        let mut caps = Caps::empty();
+        caps.set(Caps::READ_ONLY, whole.read_only);
+        caps.set(Caps::NEEDS_CACHE_OPS, whole.maintained);
+        // `wrapping_add` keeps the provenance, and the part lies in its whole.
+        let plain = whole
+            .plain
+            .map(|base| base.as_ptr().wrapping_add(self.start));
+        let place = offset(whole.place, self.start);
+        (place, plain.and_then(NonNull::new), caps)
+    }
+}
+
 impl<T: Target> Drop for Part<T> {
     fn drop(&mut self) {
         // SAFETY: what is dropped is not used any more.
@@ -97,6 +127,8 @@ pub(crate) struct Storage<T: Target> {
     plain: Option<NonNull<u8>>,
     len: usize,
     read_only: bool,
+    /// Its backend [maintains caches](Caps::NEEDS_CACHE_OPS).
+    maintained: bool,
     source: T::Source,
     clock: T::Clock,
     trace: T::Trace,
@@ -117,6 +149,12 @@ impl<T: Target> Storage<T> {
     #[inline]
     pub(crate) const fn place(&self) -> Option<Place> {
         self.place
+    }
+
+    /// Whether the backend's hooks are to bracket what a device does.
+    #[inline]
+    pub(crate) const fn is_maintained(&self) -> bool {
+        self.maintained
     }
 
     /// The segment that the bytes lie in, and where they begin in it.
@@ -207,34 +245,11 @@ impl<T: Target> StorageRef<T> {
         };
         let (block, _, source) = block.into_raw();
         let block = block.cast::<Storage<T>>();
-        let whole = |segment: SegmentRef<'_, T>| {
-            let place = segment.place();
-            let plain = match place {
-                Place::Host(base) if segment.backend().caps().contains(Caps::PLAIN_COPIES) => {
-                    Some(base)
-                }
-                Place::Host(_) | Place::Device(_) => None,
-            };
-            (Some(place), plain)
-        };
-        let (place, plain) = match &bytes {
-            Bytes::Whole(segment) => whole(SegmentRef::Writable(segment)),
-            Bytes::Fixed(segment) => whole(SegmentRef::Fixed(segment)),
-            Bytes::Part(part) => {
-                let plain = part.whole.get().plain;
-                // `wrapping_add` keeps the provenance, and the part lies in its whole.
-                let plain = plain.map(|base| base.as_ptr().wrapping_add(part.start));
-                (
-                    offset(part.whole.place(), part.start),
-                    plain.and_then(NonNull::new),
-                )
-            }
-            Bytes::Placeholder => (None, None),
-        };
-        let read_only = match &bytes {
-            Bytes::Fixed(_) => true,
-            Bytes::Part(part) => part.whole.get().read_only,
-            Bytes::Whole(_) | Bytes::Placeholder => false,
+        let (place, plain, caps) = match &bytes {
+            Bytes::Whole(segment) => whole(&SegmentRef::<T>::Writable(segment)),
+            Bytes::Fixed(segment) => whole(&SegmentRef::<T>::Fixed(segment)),
+            Bytes::Part(part) => part.facts(),
+            Bytes::Placeholder => (None, None, Caps::empty()),
         };
         let storage = Storage {
             holders: Holders::one(),
@@ -243,7 +258,8 @@ impl<T: Target> StorageRef<T> {
             place,
             plain,
             len,
-            read_only,
+            read_only: caps.contains(Caps::READ_ONLY),
+            maintained: caps.contains(Caps::NEEDS_CACHE_OPS),
             source,
             clock,
             trace,
@@ -290,10 +306,8 @@ impl<T: Target> StorageRef<T> {
         let storage = self.get();
         let base = storage.plain?;
         let end = at.checked_add(len)?;
-        // `wrapping_add` keeps the provenance, and does not wrap: it stays in the storage.
-        (end <= storage.len)
-            .then(|| NonNull::new(base.as_ptr().wrapping_add(at)))
-            .flatten()
+        // SAFETY: invariant 5: the sum stays in the storage, or is its end.
+        (end <= storage.len).then(|| unsafe { base.add(at) })
     }
 
     /// That the bytes may be written. Asked before anything is waited for.
@@ -441,8 +455,7 @@ impl<T: Target> StorageRef<T> {
         };
         let backend = segment.backend();
         let (at, alignment) = (start + at, backend.alignment());
-        let maintained = backend.caps().contains(Caps::NEEDS_CACHE_OPS);
-        if maintained && !at.is_multiple_of(alignment) {
+        if self.get().maintained && !at.is_multiple_of(alignment) {
             return Err(TensorError::Unaligned { at, alignment });
         }
         Ok(())

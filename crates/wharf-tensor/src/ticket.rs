@@ -11,7 +11,7 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use wharf_backend::{BackendRef, Caps, Header, IoDirection, MemBackend, Place};
+use wharf_backend::{BackendRef, Header, IoDirection, MemBackend, Place};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
@@ -258,10 +258,10 @@ impl<T: Target> Ticket<T> {
     ) {
         // SAFETY: the invariant: the block lives. The device does not touch the handle of the segment.
         let storage = unsafe { self.block.as_ref() };
-        let Some((segment, base)) = storage.segment() else {
+        if !storage.is_maintained() {
             return;
-        };
-        if segment.backend().caps().contains(Caps::NEEDS_CACHE_OPS) {
+        }
+        if let Some((segment, base)) = storage.segment() {
             let (offset, len) = self.range;
             hook(
                 segment.backend(),
