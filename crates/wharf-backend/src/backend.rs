@@ -36,6 +36,9 @@ bitflags! {
         /// only a [`DeviceTransfer`](crate::DeviceTransfer) understands is a number like any other, and to an engine it may be
         /// the name of somebody else's memory.)
         const ENGINE_ADDRESSED = 1 << 6;
+        /// Its transfers of host memory are the CPU's plain copies and nothing beside them: whoever knows the place of a segment
+        /// may copy by himself, and nobody misses it. A wrapper that looks at transfers takes this away.
+        const PLAIN_COPIES = 1 << 7;
     }
 }
 
@@ -79,6 +82,9 @@ impl AllocHint {
 ///   every live segment, erased or shared, whether it may ever be written. It never changes.
 /// * If [`Caps::ENGINE_ADDRESSED`] is set, every engine of the program that takes a `Place::Device` of a live segment finds that
 ///   segment's bytes there, and nobody else's.
+/// * If [`Caps::PLAIN_COPIES`] is set, the bytes at a `Place::Host` may be copied to and from, and (unless
+///   [`Caps::READ_ONLY`] is set) be set, by the CPU past [`copy_in`](Self::copy_in), [`copy_out`](Self::copy_out) and
+///   [`fill`](Self::fill), under the promises that are asked for there.
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.

@@ -75,7 +75,7 @@ impl<S, P: SyncPolicy, A: Alignment> SourceBackend<S, P, A> {
         Self {
             source,
             ledger: ConstInit::INIT,
-            caps: Caps::OWNS_BYTES,
+            caps: Caps::OWNS_BYTES.union(Caps::PLAIN_COPIES),
             align: PhantomData,
         }
     }
@@ -85,7 +85,7 @@ impl<S, P: SyncPolicy, A: Alignment> SourceBackend<S, P, A> {
         Self {
             source,
             ledger: Lock::new(SourceLedger::INIT),
-            caps: Caps::OWNS_BYTES,
+            caps: Caps::OWNS_BYTES.union(Caps::PLAIN_COPIES),
             align: PhantomData,
         }
     }

@@ -131,7 +131,7 @@ unsafe impl<P: SyncPolicy> MemBackend for HeapBackend<P> {
     }
 
     fn caps(&self) -> Caps {
-        Caps::OWNS_BYTES
+        Caps::OWNS_BYTES | Caps::PLAIN_COPIES
     }
 
     fn alignment(&self) -> usize {

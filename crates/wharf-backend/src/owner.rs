@@ -245,7 +245,7 @@ unsafe impl<O, P: SyncPolicy, S: BlockSource, M: State> MemBackend for OwnerBack
         } else {
             Caps::READ_ONLY
         };
-        access | Caps::OWNS_BYTES | Caps::VENDS_INITIALISED
+        access | Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::PLAIN_COPIES
     }
     fn alignment(&self) -> usize {
         1

@@ -15,7 +15,7 @@ use crate::storage::Patience;
 use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::within::Limit;
 use crate::{BatchError, Target, Tensor, TensorError};
-use holds::Holds;
+use holds::{Holds, Way};
 
 /// One operation of a batch: a tensor, where in it, and the bytes on the host. Made by [`Tensor::read_op`] and
 /// [`Tensor::write_op`].
@@ -183,15 +183,18 @@ fn write<T: Target>(ops: &[WriteOp<'_, T>], patience: Patience) -> Result<(), Ba
     Holds::acquire(ops, patience)?.write()
 }
 
-/// Whether every operation has a storage, and stays in its tensor.
-pub(crate) fn check<T: Target, B: AsRef<[u8]>>(
-    ops: &[BatchOp<'_, T, B>],
-) -> Result<(), BatchError> {
+/// Whether every operation has a storage, stays in its tensor, and may do with it what it is for.
+pub(crate) fn check<T: Target, B: Way>(ops: &[BatchOp<'_, T, B>]) -> Result<(), BatchError> {
     for (op, one) in ops.iter().enumerate() {
         let len = one.bytes.as_ref().len();
         let storage = one.tensor.storage();
         storage
-            .and_then(|_| one.tensor.span(one.offset, len))
+            .and_then(|storage| {
+                if B::CLAIM.writes() {
+                    storage.writable()?;
+                }
+                one.tensor.span(one.offset, len)
+            })
             .map_err(|error| BatchError::Refused { op, error })?;
     }
     Ok(())

@@ -45,6 +45,8 @@ impl<T: Target> Tensor<T> {
                 source: source.len(),
             });
         }
+        // Before the source is waited for.
+        to.writable()?;
         let _traced = self.traced(to, TraceKind::Write, self.len());
         if to.is_same(from) {
             let mut hold = to.write(patience)?;

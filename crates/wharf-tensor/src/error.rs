@@ -90,6 +90,32 @@ pub enum TensorError {
         /// Device writes.
         writes: u32,
     },
+    /// The memory is read-only, and the call would write it. Nothing was waited for.
+    ReadOnly {
+        /// Of what.
+        storage: StorageId,
+    },
+    /// The memory may be written, and so makes no read-only segment.
+    NotReadOnly {
+        /// Of what.
+        storage: StorageId,
+    },
+    /// Others hold the storage too: clones, slices, and who waits for it.
+    Shared {
+        /// Which.
+        storage: StorageId,
+        /// How many, beside the tensor that was asked.
+        others: u32,
+    },
+    /// It is a part of a storage that is [split](crate::Tensor::split), and has no segment of its own.
+    Part {
+        /// Which.
+        storage: StorageId,
+        /// Of what it is a part.
+        whole: StorageId,
+        /// Where it begins there, in bytes.
+        at: usize,
+    },
     /// The tensor is a placeholder: it has a length and no bytes that a device could be given.
     Placeholder {
         /// Which.
@@ -158,6 +184,10 @@ impl TensorError {
             | Self::Guarded { storage }
             | Self::Split { storage }
             | Self::InFlight { storage, .. }
+            | Self::ReadOnly { storage }
+            | Self::NotReadOnly { storage }
+            | Self::Shared { storage, .. }
+            | Self::Part { storage, .. }
             | Self::Placeholder { storage }
             | Self::Busy { storage, .. }
             | Self::TimedOut { storage }
@@ -203,6 +233,13 @@ impl TensorError {
                 f,
                 "{storage} is in use by {reads} device reads and {writes} device writes"
             ),
+            Self::ReadOnly { .. } => write!(f, "{storage} is read-only memory"),
+            Self::NotReadOnly { .. } => write!(f, "{storage} is not read-only memory"),
+            Self::Shared { others: 1, .. } => write!(f, "somebody else holds {storage}, too"),
+            Self::Shared { others, .. } => write!(f, "{others} others hold {storage}, too"),
+            Self::Part { whole, at, .. } => {
+                write!(f, "{storage} is a part of {whole}, from {at} on")
+            }
             Self::Placeholder { .. } => write!(f, "{storage} is a placeholder without bytes"),
             Self::Busy { limit, .. } => {
                 write!(

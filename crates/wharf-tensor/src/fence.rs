@@ -64,6 +64,17 @@ pub(crate) enum Refusal {
     TimedOut,
 }
 
+/// Who has access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Devices; so many reads and writes.
+    Devices { reads: u32, writes: u32 },
+    /// The parts of a storage that is split.
+    Split,
+    /// The host: a call that is under way, or a guard.
+    Host,
+}
+
 /// What the end of a device access left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -108,12 +119,20 @@ impl Field {
     const fn with(self, word: u32, value: u32) -> u32 {
         (word & !self.mask()) | (value << self.shift)
     }
-    const fn more(self, word: u32) -> Result<u32, Refusal> {
-        if self.get(word) == self.max() {
-            Err(Refusal::Full(self.max()))
+    const fn is_full(self, word: u32) -> bool {
+        word & self.mask() == self.mask()
+    }
+    /// One more, if there is room.
+    const fn more(self, word: u32) -> Option<u32> {
+        if self.is_full(word) {
+            None
         } else {
-            Ok(word + self.one())
+            Some(word + self.one())
         }
+    }
+    /// Whether it counts accesses of devices.
+    const fn is_device(self) -> bool {
+        matches!(self.shift, 11 | 17)
     }
 }
 
@@ -144,7 +163,8 @@ const fn devices(word: u32) -> bool {
 /// The word without one access of `field`, and without the mark of those who wait.
 const fn retire(word: u32, field: Field) -> u32 {
     let word = (word - field.one()) & !WAITERS;
-    if devices(word) {
+    // The stream goes with the last access of a device, so the end of a host's need not look.
+    if !field.is_device() || devices(word) {
         word
     } else {
         STREAM.with(word, MIXED)
@@ -157,7 +177,7 @@ const fn foreign(word: u32, stream: StreamId) -> bool {
 }
 
 impl Claim {
-    const fn writes(self) -> bool {
+    pub(crate) const fn writes(self) -> bool {
         matches!(
             self,
             Self::HostWrite | Self::GuardWrite | Self::DeviceWrite(_)
@@ -165,15 +185,25 @@ impl Claim {
     }
 
     /// The word with this claim granted. `pending`: the caller is one of the pending writers.
+    #[inline]
     fn grant(self, word: u32, pending: bool) -> Result<u32, Refusal> {
+        match self.refusal(word, pending) {
+            Some(refusal) => Err(refusal),
+            None => Ok(self.granted(word)),
+        }
+    }
+
+    /// Why this claim is not granted, if it is not.
+    #[inline]
+    fn refusal(self, word: u32, pending: bool) -> Option<Refusal> {
         if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
-            return Err(Refusal::Split);
+            return Some(Refusal::Split);
         }
         if any(word, GUARD_WRITER) || (self.writes() && any(word, GUARD_READERS)) {
-            return Err(Refusal::Guarded);
+            return Some(Refusal::Guarded);
         }
         if any(word, HOST_WRITER) || (any(word, PENDING) && !pending) {
-            return Err(Refusal::Held);
+            return Some(Refusal::Held);
         }
         let device_reads = any(word, DEVICE_READERS);
         let device_writes = any(word, DEVICE_WRITERS);
@@ -187,16 +217,23 @@ impl Claim {
             }
         };
         if held {
-            return Err(Refusal::Held);
+            return Some(Refusal::Held);
         }
-        let word = self.field().more(word)?;
-        Ok(match self {
-            Self::DeviceRead(stream) | Self::DeviceWrite(stream) if !device => {
-                STREAM.with(word, stream.get().into())
-            }
+        let field = self.field();
+        field.is_full(word).then(|| Refusal::Full(field.max()))
+    }
+
+    /// The word with this claim in it, which nothing [refuses](Self::refusal).
+    #[inline]
+    fn granted(self, before: u32) -> u32 {
+        let word = before + self.field().one();
+        match self {
+            // Beside a write there are no others, so it is right already where it need not be set.
+            Self::DeviceWrite(stream) => STREAM.with(word, stream.get().into()),
+            Self::DeviceRead(stream) if !devices(before) => STREAM.with(word, stream.get().into()),
             Self::DeviceRead(stream) if foreign(word, stream) => STREAM.with(word, MIXED),
             _ => word,
-        })
+        }
     }
 
     const fn field(self) -> Field {
@@ -229,7 +266,12 @@ impl<P: SyncPolicy> Fence<P> {
     /// Grants `claim` now or not at all.
     #[inline]
     pub(crate) fn try_begin(&self, claim: Claim) -> Result<(), Refusal> {
-        match self.word.update(|word| claim.grant(word, false).ok()) {
+        // In two steps, so that the word on its way through is no `Result` to be packed and unpacked.
+        let step = |word| match claim.refusal(word, false) {
+            Some(_) => None,
+            None => Some(claim.granted(word)),
+        };
+        match self.word.update(step) {
             Ok(_) => Ok(()),
             Err(word) => claim.grant(word, false).map(|_| ()),
         }
@@ -252,10 +294,21 @@ impl<P: SyncPolicy> Fence<P> {
         &self.word
     }
 
-    /// Whether nobody has access.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// That nobody has access, or who does. Who waits has none.
+    pub(crate) fn idle(&self) -> Result<(), Busy> {
         const ACCESS: u32 = !(WAITERS | PENDING.mask());
-        self.word.load() & ACCESS == 0
+        let word = self.word.load();
+        if word & ACCESS == 0 {
+            return Ok(());
+        }
+        Err(if devices(word) {
+            let (reads, writes) = (DEVICE_READERS.get(word), DEVICE_WRITERS.get(word));
+            Busy::Devices { reads, writes }
+        } else if any(word, GUARD_WRITER) && any(word, GUARD_READERS) {
+            Busy::Split
+        } else {
+            Busy::Host
+        })
     }
 
     /// Gives the storage to two parts, at once or not at all.

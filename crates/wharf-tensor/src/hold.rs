@@ -10,6 +10,8 @@
     reason = "lends bytes under a claim; the invariants above"
 )]
 
+use core::ptr::NonNull;
+
 use wharf_backend::{Place, TransferError};
 
 use crate::error::StorageId;
@@ -111,6 +113,19 @@ impl<T: Target> StorageRef<T> {
     /// Until the return nobody writes the range.
     #[inline]
     pub(crate) unsafe fn copy_out(&self, at: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let Some(base) = self.plain(at, bytes.len()) else {
+            return self.moved_out(at, bytes);
+        };
+        // SAFETY: invariant 5 of `storage`: valid for reads of the range, which nobody writes until the return; the destination is
+        // exclusively borrowed, so elsewhere.
+        unsafe { base.copy_to_nonoverlapping(NonNull::from(&mut *bytes).cast(), bytes.len()) };
+        Ok(())
+    }
+
+    /// [`copy_out`](Self::copy_out), by the backend.
+    #[cold]
+    #[inline(never)]
+    fn moved_out(&self, at: usize, bytes: &mut [u8]) -> Result<(), TransferError> {
         match self.get().segment() {
             // No wrap: the storage lies in the segment.
             Some((segment, start)) => segment.read(start.saturating_add(at), bytes),
@@ -121,12 +136,31 @@ impl<T: Target> StorageRef<T> {
     /// Copies `bytes` to `at`. A placeholder takes them and keeps nothing.
     ///
     /// # Safety
-    /// Until the return nobody else reads or writes the range, and no reference to its bytes is in use.
+    /// Until the return nobody else reads or writes the range, and no reference to its bytes is in use. The storage is
+    /// [writable](Self::writable).
     #[inline]
     pub(crate) unsafe fn copy_in(&self, at: usize, bytes: &[u8]) -> Result<(), TransferError> {
+        let Some(base) = self.plain(at, bytes.len()) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.moved_in(at, bytes) };
+        };
+        // SAFETY: invariant 5 of `storage`: valid for writes of the range, of which the source is no part, because no reference to
+        // it is in use.
+        unsafe { base.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        Ok(())
+    }
+
+    /// [`copy_in`](Self::copy_in), by the backend.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn moved_in(&self, at: usize, bytes: &[u8]) -> Result<(), TransferError> {
         match self.get().segment() {
             // SAFETY: the caller's promise.
             Some((segment, start)) => unsafe {
+                let segment = segment.writable()?;
                 segment.write_shared(start.saturating_add(at), bytes)
             },
             None => Ok(()),
@@ -139,9 +173,15 @@ impl<T: Target> StorageRef<T> {
     /// As for [`copy_in`](Self::copy_in).
     #[inline]
     pub(crate) unsafe fn set(&self, at: usize, len: usize, byte: u8) -> Result<(), TransferError> {
+        if let Some(base) = self.plain(at, len) {
+            // SAFETY: invariant 5 of `storage`: valid for writes of the range, which is the caller's alone.
+            unsafe { base.write_bytes(byte, len) };
+            return Ok(());
+        }
         match self.get().segment() {
             // SAFETY: the caller's promise.
             Some((segment, start)) => unsafe {
+                let segment = segment.writable()?;
                 segment.fill_shared(start.saturating_add(at), len, byte)
             },
             None => Ok(()),
@@ -180,7 +220,7 @@ impl<T: Target, const WRITE: bool> Hold<'_, T, WRITE> {
     }
 
     #[inline]
-    fn base(&self) -> Result<core::ptr::NonNull<u8>, TensorError> {
+    fn base(&self) -> Result<NonNull<u8>, TensorError> {
         match self.storage.place() {
             Some(Place::Host(base)) => Ok(base),
             Some(Place::Device(_)) | None => {

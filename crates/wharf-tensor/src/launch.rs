@@ -15,12 +15,12 @@ use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
-    Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand, Sequence, StreamId,
-    SubmitError,
+    Access, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand, Sequence,
+    StreamId, SubmitError,
 };
 use wharf_sync::{Event, NoClock, Wake};
 
-use crate::storage::Patience;
+use crate::storage::{Patience, StorageRef};
 use crate::tickets::{Acquiring, patience};
 use crate::trace::{TraceDetail, TraceEvent, TraceKind, tell};
 use crate::within::Limit;
@@ -149,6 +149,13 @@ impl<T: Target> Prepared<T> {
                 operand: index,
                 error,
             })?;
+            if one.access == Access::Write {
+                let writable = one.tensor.storage().and_then(StorageRef::writable);
+                writable.map_err(|error| LaunchError::Operand {
+                    operand: index,
+                    error,
+                })?;
+            }
             if !one.tensor.is_for_engines() {
                 return Err(SubmitError::Unreachable { operand: index }.into());
             }

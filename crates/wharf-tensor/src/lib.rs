@@ -15,6 +15,10 @@
 //! | until a deadline | [`tensor.within(limit).read(…)`](Tensor::within) | [`launch_within(limit, …)`](Launch::launch_within) | [`wait_within(limit)`](Submission::wait_within) |
 //! | in a task | [`tensor.when_ready().read(…).await`](Tensor::when_ready) | [`launch_when_ready(…).await`](Launch::launch_when_ready) | [`submission.await`](Submission) |
 //!
+//! What takes an access has all four forms, under these names: `read`, `write`, `fill`, `copy_from`, `lend`, `lend_mut`, and `begin`, by which a
+//! driver takes one for its device. What changes a storage's place in the world ([`split`](Tensor::split), [`attach`](Tensor::attach),
+//! [`into_segment`](Tensor::into_segment)) never waits, and says who is in the way.
+//!
 //! What can never come is an error in each of them: a guard ([`Guarded`](TensorError::Guarded)), and, for those that block, a
 //! wait for oneself ([`WouldDeadlock`](TensorError::WouldDeadlock)). An engine is drained by
 //! [`EngineExt::drain`](wharf_engine::EngineExt::drain) and [`drained`](wharf_engine::EngineExt::drained).
@@ -86,6 +90,7 @@ mod ticket;
 mod tickets;
 mod trace;
 mod unfenced;
+mod valued;
 mod within;
 
 pub use batch::{BatchOp, ReadOp, WriteOp};
@@ -113,5 +118,6 @@ pub use trace::{
     NoTrace, TraceDetail, TraceDrain, TraceEvent, TraceKind, TracePhase, TraceRecord, TraceRing,
     TraceRingState, TraceSink,
 };
+pub use valued::Valued;
 pub use wharf_engine::Access;
 pub use within::Within;

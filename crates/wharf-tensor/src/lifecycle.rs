@@ -1,9 +1,9 @@
 //! How storages come and go beside plain allocation: placeholders, parts, exchange, and the way back to a segment.
 
-use wharf_backend::{BackendRef, Erases, Returned, SegmentMut};
+use wharf_backend::{BackendRef, Erases, ReadOnly, Returned, SegmentMut};
 
 use crate::storage::{Bytes, StorageRef};
-use crate::{Target, Tensor, TensorError};
+use crate::{Target, Tensor, TensorError, Valued};
 
 impl<T: Target> Tensor<T> {
     /// A length and a fence, and no bytes: for laying out and rehearsing a program before the memory is there.
@@ -67,16 +67,16 @@ impl<T: Target> Tensor<T> {
         Ok((Self::all_of(first), Self::all_of(second)))
     }
 
-    /// Gives this handle another storage, over `segment`. Its clones and slices keep the old one, and so does its name: the handle
+    /// Gives this handle another storage, over `segment`, which may be read-only, as in [`from_segment`](Self::from_segment). Its clones and slices keep the old one, and so does its name: the handle
     /// is anonymous afterwards.
     ///
     /// # Errors
     /// A device has access to the old storage, or the block source refused. The segment comes back, and the tensor is as it was.
-    pub fn attach<R: BackendRef<Policy = T::Policy>>(
+    pub fn attach<R: BackendRef<Policy = T::Policy>, S: Valued>(
         &mut self,
         target: &T,
-        segment: SegmentMut<R>,
-    ) -> Result<(), Returned<SegmentMut<T::Memory>, TensorError>>
+        segment: SegmentMut<R, S>,
+    ) -> Result<(), Returned<SegmentMut<T::Memory, S>, TensorError>>
     where
         T::Memory: Erases<R>,
     {
@@ -93,17 +93,60 @@ impl<T: Target> Tensor<T> {
         Ok(())
     }
 
-    /// The segment under this tensor, all of it, if nobody else holds the storage: no clone, no slice, no device. The inverse of
-    /// [`from_segment`](Self::from_segment).
+    /// The segment under this tensor, all of it, if nobody else holds the storage: no clone, no other slice, no device. The inverse of
+    /// [`from_segment`](Self::from_segment). The last slice of a storage gives all of its segment back.
+    ///
+    /// ```
+    /// # use wharf_backend::Heap;
+    /// # use wharf_source::HeapSource;
+    /// # use wharf_sync::Unsync;
+    /// # use wharf_tensor::{Parts, Tensor, TensorError};
+    /// # let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
+    /// let frame = Tensor::alloc(&target, Heap::new(), 64)?;
+    /// let header = frame.slice(..14)?;
+    /// let refused = frame.into_segment().unwrap_err();
+    /// assert!(matches!(refused.error, TensorError::Shared { others: 1, .. }));
+    /// let frame = refused.value;
+    /// drop(header);
+    /// assert_eq!(frame.into_segment().map_err(|refused| refused.error)?.len(), 64);
+    /// # Ok::<(), TensorError>(())
+    /// ```
     ///
     /// # Errors
-    /// Somebody does, or there is no segment of its own under it: it is empty, a placeholder, or a part. The tensor comes back.
-    pub fn into_segment(mut self) -> Result<SegmentMut<T::Memory>, Self> {
+    /// The tensor comes back, as it was, with who is in the way:
+    ///
+    /// | | |
+    /// |---|---|
+    /// | [`Shared`](TensorError::Shared) | so many others hold the storage |
+    /// | [`InFlight`](TensorError::InFlight) | so many device accesses are under way |
+    /// | [`Split`](TensorError::Split) | its parts have it |
+    /// | [`Part`](TensorError::Part) | it is one, and the segment is that of the whole |
+    /// | [`ReadOnly`](TensorError::ReadOnly) | for that there is [`into_read_only_segment`](Self::into_read_only_segment) |
+    /// | [`Guarded`](TensorError::Guarded) | a guard on it was forgotten |
+    /// | [`Placeholder`](TensorError::Placeholder), [`NoStorage`](TensorError::NoStorage) | there is none |
+    pub fn into_segment(self) -> Result<SegmentMut<T::Memory>, Returned<Self, TensorError>> {
+        self.taken_out()
+    }
+
+    /// [`into_segment`](Self::into_segment), of read-only memory.
+    ///
+    /// # Errors
+    /// As there, but that memory which may be written is [`NotReadOnly`](TensorError::NotReadOnly).
+    pub fn into_read_only_segment(
+        self,
+    ) -> Result<SegmentMut<T::Memory, ReadOnly>, Returned<Self, TensorError>> {
+        self.taken_out()
+    }
+
+    fn taken_out<S: Valued>(
+        mut self,
+    ) -> Result<SegmentMut<T::Memory, S>, Returned<Self, TensorError>> {
         let (offset, len) = (self.offset(), self.len());
-        match self.take_sole_storage().map(StorageRef::into_segment) {
-            Some(Ok(segment)) => Ok(segment),
-            Some(Err(storage)) => Err(Self::window(storage, offset, len)),
-            None => Err(self),
-        }
+        let storage = match self.take_sole_storage::<S>() {
+            Ok(storage) => storage,
+            Err(error) => return Err(Returned::new(error, self)),
+        };
+        let taken = storage.into_segment::<S>();
+        taken.map_err(|(storage, error)| Returned::new(error, Self::window(storage, offset, len)))
     }
 }

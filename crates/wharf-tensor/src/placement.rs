@@ -125,7 +125,7 @@ impl<T: Target> Tensor<T> {
         })
     }
 
-    /// Its first byte, for a foreign function: valid for reads and writes of [`len`](Self::len) bytes while the storage lives. Reading through it
+    /// Its first byte, for a foreign function: valid for reads and, unless it [is read-only](Self::is_read_only), writes of [`len`](Self::len) bytes while the storage lives. Reading through it
     /// is sound while nobody writes, writing while nobody else has access: hold a guard or a
     /// [ticket](Self::begin) meanwhile.
     ///

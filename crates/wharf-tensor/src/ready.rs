@@ -127,6 +127,8 @@ impl<'t, T: Target> WhenReady<'t, T> {
                 source: source.len(),
             });
         }
+        // Before the source is waited for.
+        to.writable()?;
         if to.is_same(from) {
             let mut hold = to.write_when_ready().await?;
             let _traced = tensor.traced(to, TraceKind::Write, len);
@@ -155,7 +157,7 @@ impl<'t, T: Target> WhenReady<'t, T> {
         WriteGuard::new(self.tensor, storage.guard_write_when_ready().await?)
     }
 
-    /// [`Tensor::begin`], which by itself does not wait.
+    /// [`Tensor::begin`].
     ///
     /// # Errors
     /// As there. Dropped before it is ready it holds nothing.

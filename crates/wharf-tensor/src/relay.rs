@@ -147,6 +147,8 @@ impl<T: Target> Tensor<T> {
                 source: source.len(),
             }));
         }
+        to.writable()?;
+        bounce.storage()?.writable()?;
         if to.is_same(from) {
             // The one engine would wait for the other one, which has it for this very call.
             let storage = to.id();

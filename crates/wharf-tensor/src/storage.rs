@@ -10,7 +10,12 @@
 //!    different storages never meet in a byte;
 //! 4. the segment's handle is never used exclusively while the block lives; bytes are reached through its place and its
 //!    backend;
-//! 5. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
+//! 5. `plain` is the first byte, host memory, of a segment whose backend says [`Caps::PLAIN_COPIES`]: valid for reads of `len`
+//!    bytes, and for writes unless `read_only`, until the segment goes, which it does with the block. So whoever has a
+//!    claim may copy there without asking the backend;
+//! 6. nothing grants a claim to write a storage that is `read_only`, which is one over a segment in that state, because its backend says
+//!    [`Caps::READ_ONLY`] then and only then: it is refused before the fence is asked;
+//! 7. the block came from the source handle that lies in it, and goes back through that very handle. (A handle that the target
 //!    answers later need not be the same: [`Target`] is a safe trait.)
 #![allow(unsafe_code, reason = "owns the control block; the invariants above")]
 
@@ -21,21 +26,24 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use wharf_backend::{Caps, MemBackend, MemSpace, Place, SegmentMut};
+use wharf_backend::{Caps, MemBackend, MemSpace, Place, ReadOnly, SegmentMut};
 use wharf_source::Block;
 use wharf_sync::SyncPolicy;
 
 use crate::error::StorageId;
-use crate::fence::{Claim, End, Fence, Refusal, Turn, desert, end_unless_waited, end_unseen};
+use crate::fence::{Busy, Claim, End, Fence, Refusal, Turn, desert, end_unless_waited, end_unseen};
 use crate::holders::Holders;
 use crate::identity::Window;
 use crate::trace::{Span, TraceDetail, TraceEvent, TraceKind, tell};
+use crate::valued::{Kept, SegmentRef};
 use crate::{Target, TensorError};
 
 /// What a storage is a storage of.
 pub(crate) enum Bytes<T: Target> {
     /// All of a segment.
     Whole(SegmentMut<T::Memory>),
+    /// All of a segment that nobody may write.
+    Fixed(SegmentMut<T::Memory, ReadOnly>),
     /// Bytes of a storage that is split.
     Part(Part<T>),
     /// None: a length alone.
@@ -74,6 +82,35 @@ impl<T: Target> Part<T> {
     }
 }
 
+/// What a storage knows of its bytes without asking: where they are, where the CPU may copy by itself, and what of the
+/// capabilities it keeps.
+type Facts = (Option<Place>, Option<NonNull<u8>>, Caps);
+
+/// Those of all of a segment.
+fn whole<T: Target>(segment: &SegmentRef<'_, T>) -> Facts {
+    let (place, caps) = (segment.place(), segment.backend().caps());
+    let plain = match place {
+        Place::Host(base) if caps.contains(Caps::PLAIN_COPIES) => Some(base),
+        Place::Host(_) | Place::Device(_) => None,
+    };
+    (Some(place), plain, caps)
+}
+
+impl<T: Target> Part<T> {
+    fn facts(&self) -> Facts {
+        let whole = self.whole.get();
+        let mut caps = Caps::empty();
+        caps.set(Caps::READ_ONLY, whole.read_only);
+        caps.set(Caps::NEEDS_CACHE_OPS, whole.maintained);
+        // `wrapping_add` keeps the provenance, and the part lies in its whole.
+        let plain = whole
+            .plain
+            .map(|base| base.as_ptr().wrapping_add(self.start));
+        let place = offset(whole.place, self.start);
+        (place, plain.and_then(NonNull::new), caps)
+    }
+}
+
 impl<T: Target> Drop for Part<T> {
     fn drop(&mut self) {
         // SAFETY: what is dropped is not used any more.
@@ -87,7 +124,11 @@ pub(crate) struct Storage<T: Target> {
     fence: Fence<T::Policy>,
     bytes: Bytes<T>,
     place: Option<Place>,
+    plain: Option<NonNull<u8>>,
     len: usize,
+    read_only: bool,
+    /// Its backend [maintains caches](Caps::NEEDS_CACHE_OPS).
+    maintained: bool,
     source: T::Source,
     clock: T::Clock,
     trace: T::Trace,
@@ -104,13 +145,26 @@ impl<T: Target> Storage<T> {
         &self.trace
     }
 
+    /// Where the bytes are; a placeholder has none.
+    #[inline]
+    pub(crate) const fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// Whether the backend's hooks are to bracket what a device does.
+    #[inline]
+    pub(crate) const fn is_maintained(&self) -> bool {
+        self.maintained
+    }
+
     /// The segment that the bytes lie in, and where they begin in it.
     #[inline]
-    pub(crate) fn segment(&self) -> Option<(&SegmentMut<T::Memory>, usize)> {
+    pub(crate) fn segment(&self) -> Option<(SegmentRef<'_, T>, usize)> {
         let (mut storage, mut start) = (self, 0);
         loop {
             match &storage.bytes {
-                Bytes::Whole(segment) => return Some((segment, start)),
+                Bytes::Whole(segment) => return Some((SegmentRef::Writable(segment), start)),
+                Bytes::Fixed(segment) => return Some((SegmentRef::Fixed(segment), start)),
                 Bytes::Part(part) => {
                     // No wrap: a part lies in its whole.
                     start += part.start;
@@ -191,17 +245,21 @@ impl<T: Target> StorageRef<T> {
         };
         let (block, _, source) = block.into_raw();
         let block = block.cast::<Storage<T>>();
-        let place = match &bytes {
-            Bytes::Whole(segment) => Some(segment.place()),
-            Bytes::Part(part) => offset(part.whole.place(), part.start),
-            Bytes::Placeholder => None,
+        let (place, plain, caps) = match &bytes {
+            Bytes::Whole(segment) => whole(&SegmentRef::<T>::Writable(segment)),
+            Bytes::Fixed(segment) => whole(&SegmentRef::<T>::Fixed(segment)),
+            Bytes::Part(part) => part.facts(),
+            Bytes::Placeholder => (None, None, Caps::empty()),
         };
         let storage = Storage {
             holders: Holders::one(),
             fence: Fence::new(),
             bytes,
             place,
+            plain,
             len,
+            read_only: caps.contains(Caps::READ_ONLY),
+            maintained: caps.contains(Caps::NEEDS_CACHE_OPS),
             source,
             clock,
             trace,
@@ -212,7 +270,9 @@ impl<T: Target> StorageRef<T> {
         tell(this.trace(), || {
             this.event(TraceKind::Alloc)
                 .with(match (&this.get().bytes, this.place()) {
-                    (Bytes::Whole(_), Some(place)) => TraceDetail::Memory(place.space()),
+                    (Bytes::Whole(_) | Bytes::Fixed(_), Some(place)) => {
+                        TraceDetail::Memory(place.space())
+                    }
                     _ => TraceDetail::None,
                 })
         });
@@ -237,7 +297,34 @@ impl<T: Target> StorageRef<T> {
     /// Where the bytes are; a placeholder has none.
     #[inline]
     pub(crate) fn place(&self) -> Option<Place> {
-        self.get().place
+        self.get().place()
+    }
+
+    /// Where the CPU may copy by itself, under a claim (invariant 5): `len` bytes from `at` on, if they lie in the storage.
+    #[inline]
+    pub(crate) fn plain(&self, at: usize, len: usize) -> Option<NonNull<u8>> {
+        let storage = self.get();
+        let base = storage.plain?;
+        let end = at.checked_add(len)?;
+        // SAFETY: invariant 5: the sum stays in the storage, or is its end.
+        (end <= storage.len).then(|| unsafe { base.add(at) })
+    }
+
+    /// That the bytes may be written. Asked before anything is waited for.
+    ///
+    /// # Errors
+    /// [`TensorError::ReadOnly`].
+    #[inline]
+    pub(crate) fn writable(&self) -> Result<(), TensorError> {
+        if self.get().read_only {
+            return Err(self.read_only());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn read_only(&self) -> TensorError {
+        TensorError::ReadOnly { storage: self.id() }
     }
 
     pub(crate) fn clock(&self) -> &T::Clock {
@@ -285,6 +372,9 @@ impl<T: Target> StorageRef<T> {
     #[inline]
     pub(crate) fn begin(&self, claim: Claim, patience: Patience) -> Result<(), TensorError> {
         let storage = self.get();
+        if claim.writes() {
+            self.writable()?;
+        }
         let granted = match (storage.fence.try_begin(claim), patience) {
             (Err(Refusal::Held), Patience::Until(deadline)) => self.wait(claim, deadline),
             (granted, _) => granted,
@@ -311,6 +401,9 @@ impl<T: Target> StorageRef<T> {
 
     /// Begins `claim`, in a task.
     pub(crate) async fn begin_when_ready(&self, claim: Claim) -> Result<(), TensorError> {
+        if claim.writes() {
+            self.writable()?;
+        }
         let mut turn = self.turn(claim);
         let granted = poll_fn(|context| turn.poll(context.waker())).await;
         granted.map_err(|refusal| self.refused(refusal))
@@ -362,22 +455,38 @@ impl<T: Target> StorageRef<T> {
         };
         let backend = segment.backend();
         let (at, alignment) = (start + at, backend.alignment());
-        let maintained = backend.caps().contains(Caps::NEEDS_CACHE_OPS);
-        if maintained && !at.is_multiple_of(alignment) {
+        if self.get().maintained && !at.is_multiple_of(alignment) {
             return Err(TensorError::Unaligned { at, alignment });
         }
         Ok(())
     }
 
-    /// Whether [`into_segment`](Self::into_segment) would succeed, as long as nobody begins an access.
-    pub(crate) fn is_segment(&self) -> bool {
-        self.is_sole() && matches!(self.get().bytes, Bytes::Whole(_))
+    /// What keeps [`into_segment`](Self::into_segment) from succeeding, as long as nobody begins an access.
+    pub(crate) fn holds_segment<S: Kept>(&self) -> Result<(), TensorError> {
+        let storage = self.id();
+        // First what no waiting mends.
+        match &self.get().bytes {
+            Bytes::Whole(_) if S::READ_ONLY => return Err(TensorError::NotReadOnly { storage }),
+            Bytes::Fixed(_) if !S::READ_ONLY => return Err(TensorError::ReadOnly { storage }),
+            Bytes::Whole(_) | Bytes::Fixed(_) => {}
+            Bytes::Part(part) => {
+                return Err(TensorError::Part {
+                    storage,
+                    whole: part.whole.id(),
+                    at: part.start,
+                });
+            }
+            Bytes::Placeholder => return Err(TensorError::Placeholder { storage }),
+        }
+        self.sole()
     }
 
-    /// The segment, if this is the only handle, no device has access, and it is not a part or a placeholder.
-    pub(crate) fn into_segment(self) -> Result<SegmentMut<T::Memory>, Self> {
-        if !self.is_segment() {
-            return Err(self);
+    /// The segment, if it is in state `S`, this is the only handle, no device has access, and it is not a part or a placeholder.
+    pub(crate) fn into_segment<S: Kept>(
+        self,
+    ) -> Result<SegmentMut<T::Memory, S>, (Self, TensorError)> {
+        if let Err(error) = self.holds_segment::<S>() {
+            return Err((self, error));
         }
         let this = ManuallyDrop::new(self);
         let freed = this.event(TraceKind::Free);
@@ -388,10 +497,10 @@ impl<T: Target> StorageRef<T> {
             freed.with(TraceDetail::Left { accesses: 0 })
         });
         tell(&remains.trace, || remains.memory_free());
-        match remains.bytes {
-            Bytes::Whole(segment) => Ok(segment),
+        match S::release::<T>(remains.bytes) {
+            Ok(segment) => Ok(segment),
             // Tested above, and nobody changes what a storage is a storage of.
-            Bytes::Part(_) | Bytes::Placeholder => unreachable!(),
+            Err(_) => unreachable!(),
         }
     }
 
@@ -415,14 +524,43 @@ impl<T: Target> StorageRef<T> {
         desert(storage.fence.word()) == End::Last
     }
 
-    /// Whether nobody else keeps the block, so that nobody can begin anything either.
-    fn is_sole(&self) -> bool {
+    /// That nobody else keeps the block, so that nobody can begin anything either; or who does.
+    fn sole(&self) -> Result<(), TensorError> {
         let storage = self.get();
-        let alone = || storage.holders.get() == 1;
+        let alone = || match storage.holders.get() {
+            1 => Ok(()),
+            holders => Err(self.shared(holders - 1)),
+        };
         // In this order. Alone, there is no other tensor to begin an access. Then idle, so every device access has ended.
         // But who ended one that was waited for became a holder before he did (`end_waited`), and may be at the wake
         // still: so alone once more.
-        alone() && storage.fence.is_idle() && alone()
+        alone()?;
+        storage.fence.idle().map_err(|held| self.busy(held))?;
+        alone()
+    }
+
+    #[cold]
+    fn shared(&self, others: u32) -> TensorError {
+        let storage = self.id();
+        // The parts of a storage are among those that keep it, and name it better.
+        match self.get().fence.idle() {
+            Err(Busy::Split) => TensorError::Split { storage },
+            _ => TensorError::Shared { storage, others },
+        }
+    }
+
+    #[cold]
+    fn busy(&self, busy: Busy) -> TensorError {
+        let storage = self.id();
+        match busy {
+            Busy::Devices { reads, writes } => TensorError::InFlight {
+                storage,
+                reads,
+                writes,
+            },
+            Busy::Split => TensorError::Split { storage },
+            Busy::Host => TensorError::Guarded { storage },
+        }
     }
 
     /// For a device access that the fence has granted, which keeps the block from now on.
@@ -487,7 +625,7 @@ unsafe fn release<T: Target>(mut block: NonNull<Storage<T>>) {
         let remains = unsafe { free(block) };
         let part = match remains.bytes {
             Bytes::Part(part) => part,
-            Bytes::Whole(_) | Bytes::Placeholder => return remains.release(),
+            Bytes::Whole(_) | Bytes::Fixed(_) | Bytes::Placeholder => return remains.release(),
         };
         let whole = part.into_whole();
         drop(remains.block);
@@ -521,7 +659,7 @@ impl<T: Target> Remains<T> {
     /// Gives all of it back.
     fn release(self) {
         let _freed = match self.bytes {
-            Bytes::Whole(_) => Span::start(&self.trace, || self.memory_free()),
+            Bytes::Whole(_) | Bytes::Fixed(_) => Span::start(&self.trace, || self.memory_free()),
             Bytes::Part(_) | Bytes::Placeholder => Span::silent(&self.trace),
         };
         drop(self.bytes);
@@ -538,7 +676,7 @@ unsafe fn free<T: Target>(block: NonNull<Storage<T>>) -> Remains<T> {
     let storage = unsafe { block.read() };
     let id = block.addr().get() as u64;
     let layout = StorageRef::<T>::CONTROL_BLOCK;
-    // SAFETY: invariant 5, and nothing uses the block any more.
+    // SAFETY: invariant 7, and nothing uses the block any more.
     let block = unsafe { Block::from_raw(block.cast(), layout, storage.source) };
     Remains {
         bytes: storage.bytes,

@@ -9,10 +9,11 @@ use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
 use crate::identity::IdentityRef;
-use crate::storage::{Bytes, Patience, StorageRef, offset};
+use crate::io::FOREVER;
+use crate::storage::{Patience, StorageRef, offset};
 use crate::ticket::TicketTurn;
 use crate::trace::{Span, TraceDetail, TraceEvent, TraceKind};
-use crate::{Target, TensorError, Ticket};
+use crate::{Target, TensorError, Ticket, Valued};
 
 /// Bytes on a host or a device, shared by whoever holds a clone or a slice.
 ///
@@ -83,30 +84,57 @@ impl<T: Target> Tensor<T> {
     /// needs `n` times as much, and one size class.
     pub const CONTROL_BLOCK: Layout = StorageRef::<T>::CONTROL_BLOCK;
 
-    /// A tensor over a segment that somebody filled.
+    /// A tensor over a segment that somebody filled, or over read-only memory: weights in flash, a file that is mapped.
+    ///
+    /// What is [`ReadOnly`](wharf_backend::ReadOnly) can be read, lent, sliced, copied from, and be the input of a launch. Whatever would
+    /// write it answers [`TensorError::ReadOnly`], at once, whoever else has access.
+    ///
+    /// ```
+    /// # #[cfg(feature = "critical-section")] {
+    /// use wharf_backend::{BorrowedShared, MemBackend};
+    /// # use wharf_source::HeapSource;
+    /// use wharf_sync::Critical;
+    /// use wharf_tensor::{Parts, Tensor, TensorError};
+    ///
+    /// // On a microcontroller a `static` without interior mutability stays in flash; only the backend beside it is RAM.
+    /// static WEIGHTS: [u8; 8] = [3, 1, 4, 1, 5, 9, 2, 6];
+    /// static FLASH: BorrowedShared<'static, Critical> = BorrowedShared::shared(&WEIGHTS);
+    ///
+    /// type Board = Parts<&'static (dyn MemBackend<Policy = Critical> + Sync), HeapSource>;
+    /// # let board = Board::new(HeapSource);
+    /// let weights = Tensor::from_segment(&board, FLASH.lend()?).map_err(|refused| refused.error)?;
+    /// let second_row = weights.slice(4..)?;
+    /// assert_eq!(*second_row.lend()?, WEIGHTS[4..], "no copy");
+    /// assert!(matches!(weights.fill(0), Err(TensorError::ReadOnly { .. })));
+    /// # }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The block source refused; the segment comes back.
-    pub fn from_segment<R: BackendRef<Policy = T::Policy>>(
+    pub fn from_segment<R: BackendRef<Policy = T::Policy>, S: Valued>(
         target: &T,
-        segment: SegmentMut<R>,
-    ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>>
+        segment: SegmentMut<R, S>,
+    ) -> Result<Self, Returned<SegmentMut<T::Memory, S>, TensorError>>
     where
         T::Memory: Erases<R>,
     {
         Self::over(target, segment.erase::<T::Memory>())
     }
 
-    fn over(
+    fn over<S: Valued>(
         target: &T,
-        segment: SegmentMut<T::Memory>,
-    ) -> Result<Self, Returned<SegmentMut<T::Memory>, TensorError>> {
+        segment: SegmentMut<T::Memory, S>,
+    ) -> Result<Self, Returned<SegmentMut<T::Memory, S>, TensorError>> {
         let len = segment.len();
-        match StorageRef::new(target, Bytes::Whole(segment), len) {
-            Ok(storage) => Ok(Self::all_of(storage)),
-            Err((error, Bytes::Whole(segment))) => Err(Returned::new(error, segment)),
+        let (error, bytes) = match StorageRef::new(target, S::hold::<T>(segment), len) {
+            Ok(storage) => return Ok(Self::all_of(storage)),
+            Err(refused) => refused,
+        };
+        match S::release::<T>(bytes) {
+            Ok(segment) => Err(Returned::new(error, segment)),
             // What was given comes back.
-            Err((_, Bytes::Part(_) | Bytes::Placeholder)) => unreachable!(),
+            Err(_) => unreachable!(),
         }
     }
 
@@ -157,6 +185,13 @@ impl<T: Target> Tensor<T> {
         Some(place.space())
     }
 
+    /// Whether its memory is read-only, so that whatever would write it is [refused](TensorError::ReadOnly).
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        let storage = self.storage.as_ref();
+        storage.is_some_and(|storage| storage.writable().is_err())
+    }
+
     /// Device reads and device writes under way on its storage; for reports.
     #[must_use]
     pub fn in_flight(&self) -> (u32, u32) {
@@ -179,11 +214,24 @@ impl<T: Target> Tensor<T> {
         })
     }
 
-    /// Begins a device access by hand, for a driver that is no [`Engine`](wharf_engine::Engine). Does not wait.
+    /// Begins a device access by hand, for a driver that is no [`Engine`](wharf_engine::Engine): the [`Ticket`] says what to program the
+    /// device with, and dropping it ends the access. Blocks while the host, or a device of another stream, has conflicting access;
+    /// an interrupt handler takes [`try_begin`](Self::try_begin).
+    ///
+    /// Accesses of one `stream` are granted beside each other, because whoever has the stream runs them one after the
+    /// other: see [`Ticket`].
     ///
     /// # Errors
-    /// [`TensorError::WouldBlock`] and its kin, or there is no storage.
+    /// The fence cannot grant the access, the memory is [read-only](TensorError::ReadOnly) and to be written, or there is no storage.
     pub fn begin(&self, access: Access, stream: StreamId) -> Result<Ticket<T>, TensorError> {
+        self.ticket(access, stream, FOREVER)
+    }
+
+    /// [`begin`](Self::begin) without waiting.
+    ///
+    /// # Errors
+    /// As there, and [`TensorError::WouldBlock`].
+    pub fn try_begin(&self, access: Access, stream: StreamId) -> Result<Ticket<T>, TensorError> {
         self.ticket(access, stream, Patience::None)
     }
 
@@ -227,12 +275,10 @@ impl<T: Target> Tensor<T> {
     }
 
     /// The storage, if nobody else has it and there is a segment of its own under it. What is left is empty, and its name gone.
-    pub(crate) fn take_sole_storage(&mut self) -> Option<StorageRef<T>> {
-        if !self.storage.as_ref()?.is_segment() {
-            return None;
-        }
+    pub(crate) fn take_sole_storage<S: Valued>(&mut self) -> Result<StorageRef<T>, TensorError> {
+        self.storage()?.holds_segment::<S>()?;
         self.identity = None;
-        self.storage.take()
+        self.storage.take().ok_or(TensorError::NoStorage)
     }
 
     pub(crate) const fn identity(&self) -> Option<&IdentityRef<T>> {

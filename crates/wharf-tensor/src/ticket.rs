@@ -12,16 +12,109 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::task::{Poll, Waker, ready};
 
-use wharf_backend::{BackendRef, Caps, Header, IoDirection, MemBackend};
+use wharf_backend::{BackendRef, Header, IoDirection, MemBackend, Place};
 use wharf_engine::{Access, StreamId};
 
 use crate::error::StorageId;
 use crate::fence::{Claim, Turn};
-use crate::storage::{Patience, Storage, StorageRef, end_device};
+use crate::storage::{Patience, Storage, StorageRef, end_device, offset};
 use crate::{Target, TensorError};
 
 /// A device's access to a storage, which it keeps alive. Dropping it ends the access.
 ///
+/// A driver that is no [`Engine`](wharf_engine::Engine) gets one by [`Tensor::begin`](crate::Tensor::begin), programs its device with
+/// [`place`](Self::place) and [`len`](Self::len), and keeps the ticket where the interrupt handler finds it. Where the backend maintains
+/// caches, that is done at both ends.
+///
+/// # Two buffers by turns
+/// Parts of a [split](crate::Tensor::split) tensor have fences of their own: the host has the one while the device has the other.
+///
+/// ```
+/// # #[cfg(feature = "critical-section")] {
+/// use core::cell::Cell;
+/// # use wharf_backend::{Place, StaticPool};
+/// use wharf_engine::{Stream, StreamId};
+/// # use wharf_source::{HeapSource, StaticPoolSource};
+/// use wharf_sync::{ConstInit, Critical, Lock, SyncPolicy};
+/// use wharf_tensor::{Access, Firmware, Tensor, TensorError, Ticket};
+///
+/// type Blocks = StaticPoolSource<Critical, 1024, 3>;
+/// type Board = Firmware<Critical, Blocks>;
+/// static BLOCKS: Blocks = StaticPoolSource::new();
+/// static SAMPLES: StaticPool<Critical, 64, 1> = StaticPool::new();
+///
+/// /// What the device has: one half. (A board has this in a `static`.)
+/// struct Adc {
+///     busy: <Critical as SyncPolicy>::Lock<Cell<Option<Ticket<Board>>>>,
+/// }
+///
+/// impl Adc {
+///     /// Has the device fill `half`.
+///     fn start(&self, half: &Tensor<Board>, stream: StreamId) -> Result<(), TensorError> {
+///         // Cleans and invalidates the half's cache lines, where there are any.
+///         let ticket = half.try_begin(Access::Write, stream)?;
+///         let (Some(Place::Host(base)), len) = (ticket.place(), ticket.len()) else {
+///             return Err(TensorError::NoStorage);
+///         };
+/// #       // SAFETY: the ticket.
+/// #       unsafe { base.write_bytes(0xAD, len) };
+///         // … write `base` and `len` to the controller's registers, and enable it …
+///         self.busy.with(|busy| busy.set(Some(ticket)));
+///         Ok(())
+///     }
+///
+///     /// The interrupt: the half is full. Dropping the ticket lets the host at it, and wakes who waits.
+///     fn on_interrupt(&self) {
+///         drop(self.busy.with(Cell::take));
+///     }
+/// }
+///
+/// let adc = Adc { busy: Lock::new(Cell::new(None)) };
+/// let stream = Stream::claim()?;
+/// let ring = Tensor::alloc(&Board::new(&BLOCKS), &SAMPLES, 64)?;
+/// let (ping, pong) = ring.split(32)?;
+/// let (mut filling, mut full) = (&ping, &pong);
+/// adc.start(filling, stream.id())?;
+/// for _ in 0..4 {
+/// #   let early = filling.try_lend().err();
+/// #   assert!(matches!(early, Some(TensorError::WouldBlock { .. })));
+///     adc.on_interrupt(); // whenever it comes
+///     (filling, full) = (full, filling);
+///     adc.start(filling, stream.id())?;
+///     let samples = full.lend()?; // while the device is at the other half
+///     assert_eq!(*samples, [0xAD; 32]);
+/// }
+/// # adc.on_interrupt();
+/// # }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # One stream
+/// Several accesses of one [stream](StreamId), of which some write, may be held at a time: a queue of transfers that the device carries
+/// out in order, each of which may read what the one before wrote. Those of other streams, and the host, wait for all of them.
+///
+/// ```
+/// # use wharf_backend::Heap;
+/// # use wharf_source::HeapSource;
+/// # use wharf_sync::Unsync;
+/// # use wharf_tensor::{Access, Parts, Tensor, TensorError};
+/// # let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);
+/// use wharf_engine::Stream;
+///
+/// let line = Tensor::alloc(&target, Heap::new(), 320)?;
+/// let (blitter, display) = (Stream::claim().unwrap(), Stream::claim().unwrap());
+/// let clear = line.begin(Access::Write, blitter.id())?;
+/// let draw = line.begin(Access::Write, blitter.id())?; // granted: it is behind `clear` in the same queue
+/// let other = line.try_begin(Access::Read, display.id());
+/// assert!(matches!(other, Err(TensorError::WouldBlock { .. })));
+/// drop(clear);
+/// drop(draw);
+/// let scan = line.begin(Access::Read, display.id())?;
+/// assert_eq!((scan.len(), scan.place()), (320, line.place()));
+/// # Ok::<(), TensorError>(())
+/// ```
+///
+/// # Contexts
 /// It may be dropped on any context that the policy lets it reach, an interrupt handler included, and never
 /// blocks. Forgetting it leaks the access: nothing dangles, but the host waits for ever.
 ///
@@ -102,6 +195,29 @@ impl<T: Target> Ticket<T> {
         self.stream
     }
 
+    /// Where the first byte is that the device may touch: what to program it with. None of a placeholder, or where the address
+    /// [wraps](TensorError::AddressWraps).
+    ///
+    /// A host pointer is valid for [`len`](Self::len) bytes, as the [access](Self::access) says, until the ticket is dropped.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        // SAFETY: the invariant: the block lives.
+        let storage = unsafe { self.block.as_ref() };
+        offset(storage.place(), self.range.0)
+    }
+
+    /// Bytes that the device may touch.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.range.1
+    }
+
+    /// Whether it may touch none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.range.1 == 0
+    }
+
     /// Whose storage it has access to.
     #[must_use]
     pub fn storage_id(&self) -> StorageId {
@@ -143,10 +259,10 @@ impl<T: Target> Ticket<T> {
     ) {
         // SAFETY: the invariant: the block lives. The device does not touch the handle of the segment.
         let storage = unsafe { self.block.as_ref() };
-        let Some((segment, base)) = storage.segment() else {
+        if !storage.is_maintained() {
             return;
-        };
-        if segment.backend().caps().contains(Caps::NEEDS_CACHE_OPS) {
+        }
+        if let Some((segment, base)) = storage.segment() {
             let (offset, len) = self.range;
             hook(
                 segment.backend(),
@@ -219,6 +335,7 @@ impl<T: Target> fmt::Debug for Ticket<T> {
             .field("storage", &self.storage_id())
             .field("stream", &self.stream)
             .field("access", &self.access)
+            .field("range", &self.range)
             .finish_non_exhaustive()
     }
 }

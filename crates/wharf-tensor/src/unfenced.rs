@@ -67,6 +67,7 @@ impl<T: Target> Tensor<T> {
     /// There is no storage, the range leaves the tensor, or the device is closed. Nothing was written then.
     pub unsafe fn write_unfenced(&self, offset: usize, bytes: &[u8]) -> Result<(), TensorError> {
         let storage = self.storage()?;
+        storage.writable()?;
         let at = self.span(offset, bytes.len())?;
         let _traced = self.traced(storage, TraceKind::Write, bytes.len());
         let _copies = storage.copies(TraceKind::CopyIn, bytes.len());
@@ -83,6 +84,7 @@ impl<T: Target> Tensor<T> {
     /// There is no storage, or the device is closed. Nothing was written then.
     pub unsafe fn fill_unfenced(&self, byte: u8) -> Result<(), TensorError> {
         let storage = self.storage()?;
+        storage.writable()?;
         let _traced = self.traced(storage, TraceKind::Write, self.len());
         let _copies = storage.copies(TraceKind::CopyIn, self.len());
         // SAFETY: the caller's promise, and the range of the tensor, which lies in its storage.

@@ -136,7 +136,7 @@ impl<'t, T: Target> Within<'t, T> {
         self.tensor.lend_mut_with(self.patience()?)
     }
 
-    /// [`Tensor::begin`], which by itself does not wait.
+    /// [`Tensor::begin`].
     ///
     /// # Errors
     /// As there, and see [above](Self).

@@ -160,7 +160,7 @@ fn a_segment_is_taken_out_only_when_the_ticket_is_through() {
                     segment.read(0, &mut bytes).unwrap();
                     assert_whole(bytes, &[1, 2]);
                 }
-                Err(tensor) => drop(tensor),
+                Err(refused) => drop(refused.value),
             }
             device.join().unwrap();
             assert_freed(&cell);
@@ -188,7 +188,7 @@ fn a_segment_is_not_taken_from_a_device_that_came_meanwhile() {
                 segment.read(0, &mut bytes).unwrap();
                 assert_eq!(bytes, [1; 2]);
             }
-            Err(tensor) => drop(tensor),
+            Err(refused) => drop(refused.value),
         }
         device.join().unwrap();
         assert_freed(&cell);

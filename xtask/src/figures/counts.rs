@@ -45,7 +45,7 @@ impl Goal {
 }
 
 /// A case, its floor or peer, and its goal. A case that is not here is printed without either.
-const JUDGED: [(&str, &str, Goal); 11] = [
+const JUDGED: [(&str, &str, Goal); 13] = [
     ("unique/unsync", "floor/lifo", Goal::Above(12)),
     ("unique/critical", "floor/lifo-critical", Goal::No),
     ("shared/unsync", "floor/lifo", Goal::Above(17)),
@@ -57,6 +57,12 @@ const JUDGED: [(&str, &str, Goal); 11] = [
     ("view-slice+drop/unsync", "floor/window", Goal::AtMost(30)),
     ("view-slice+drop/critical", "floor/window", Goal::AtMost(30)),
     ("tensor-write-64/critical", "floor/memcpy-64", Goal::No),
+    (
+        "tensor-write-64/critical-erased",
+        "floor/memcpy-64",
+        Goal::No,
+    ),
+    ("tensor-read-64/critical", "floor/memcpy-64", Goal::No),
 ];
 
 /// Builds the program, counts every case of it, and asks it for the sizes of types.

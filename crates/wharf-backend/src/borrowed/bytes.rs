@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::LentMemory;
-use crate::{Init, Place, ReadOnly, TransferError};
+use crate::{Caps, Init, Place, ReadOnly, TransferError};
 
 /// `&'b [u8]`, lent to a [`BorrowedBackend`](super::BorrowedBackend).
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,9 @@ unsafe impl LentMemory for SharedBytes<'_> {
     #[inline]
     fn place(&self) -> Place {
         Place::Host(NonNull::from(self.0).cast())
+    }
+    fn caps(&self) -> Caps {
+        Caps::PLAIN_COPIES
     }
     fn name(&self) -> &'static str {
         "borrowed, shared"
@@ -112,6 +115,9 @@ unsafe impl LentMemory for ExclusiveBytes<'_> {
     #[inline]
     fn place(&self) -> Place {
         Place::Host(self.base)
+    }
+    fn caps(&self) -> Caps {
+        Caps::PLAIN_COPIES
     }
     fn name(&self) -> &'static str {
         "borrowed, exclusive"

@@ -38,6 +38,7 @@ use slot::Slot;
 ///   either.
 /// * `Access` is [`Init`](crate::Init) or [`ReadOnly`](crate::ReadOnly).
 /// * `caps` says [`Caps::ENGINE_ADDRESSED`] only if what [`MemBackend`] says of it holds of `place`.
+/// * `caps` says [`Caps::PLAIN_COPIES`] only if what [`MemBackend`] says of it holds of `place`.
 /// * If the value is `Sync`, its transfers may be called between threads, on ranges of which none that is written overlaps
 ///   another.
 pub unsafe trait LentMemory {

@@ -23,7 +23,7 @@ pub use sharded::ShardedPool;
 /// What every pool is. Whether it may be used in an interrupt is the policy's fact: see [`wharf_sync::IsrSafe`].
 const fn caps<P: wharf_sync::SyncPolicy>() -> crate::Caps {
     use crate::Caps;
-    let mut caps = Caps::OWNS_BYTES;
+    let mut caps = Caps::OWNS_BYTES.union(Caps::PLAIN_COPIES);
     if P::NONBLOCKING {
         caps = caps.union(Caps::NONBLOCKING);
     }

@@ -8,7 +8,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::hand_on::hand_on;
-use crate::{AllocError, AllocHint, Header, MemBackend, TransferError};
+use crate::{AllocError, AllocHint, Caps, Header, MemBackend, TransferError};
 
 /// What a [`BackendEvent`] is about. Numbered as in the trace of `wharf-tensor`, where that knows the same thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,7 +191,12 @@ impl<L: BackendSink> Drop for Span<'_, L> {
 unsafe impl<B: MemBackend, L: BackendSink> MemBackend for Traced<B, L> {
     type Policy = B::Policy;
 
-    hand_on! { [inner]; except vend refusal reclaim copy_in copy_out fill }
+    hand_on! { [inner]; except vend refusal reclaim caps copy_in copy_out fill }
+
+    /// Without [`Caps::PLAIN_COPIES`]: the sink is told of every transfer.
+    fn caps(&self) -> Caps {
+        self.inner.caps().difference(Caps::PLAIN_COPIES)
+    }
 
     fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<B::Policy>>> {
         let mut span = Span::start(&self.sink, BackendEventKind::Vend, size);

@@ -72,7 +72,7 @@ fn shared_bytes_vend_nothing_that_could_be_written() {
     assert_eq!(memory.census().largest_refused, 9);
     assert_eq!(
         memory.caps(),
-        Caps::READ_ONLY | Caps::NONBLOCKING | Caps::VENDS_INITIALISED
+        Caps::READ_ONLY | Caps::NONBLOCKING | Caps::VENDS_INITIALISED | Caps::PLAIN_COPIES
     );
 }
 

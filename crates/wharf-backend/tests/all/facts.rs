@@ -61,7 +61,7 @@ fn every_backend_says_what_it_is() {
     let most = isize::MAX.unsigned_abs() - 15 - header;
     assert_eq!(facts(&heap), ("heap", 16, most, Host));
     assert_eq!(heap.census(), Census::NOTHING);
-    assert_eq!(heap.caps(), Caps::OWNS_BYTES);
+    assert_eq!(heap.caps(), Caps::OWNS_BYTES | Caps::PLAIN_COPIES);
     assert_eq!(
         heap.alloc(most + 1).unwrap_err(),
         AllocError::TooLarge {
@@ -96,10 +96,10 @@ fn every_backend_says_what_it_is() {
     let owner = OwnerBackend::<Vec<u8>, Unsync, _, Init>::new(HeapSource);
     assert_eq!(facts(&owner), ("owner", 1, 0, Host));
     assert_eq!(owner.census(), Census::NOTHING);
-    assert_eq!(owner.caps(), Caps::OWNS_BYTES | Caps::VENDS_INITIALISED);
+    let owned = Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::PLAIN_COPIES;
+    assert_eq!(owner.caps(), owned);
     let owner = OwnerBackend::<Vec<u8>, Unsync, _, ReadOnly>::new(HeapSource);
-    let all = Caps::OWNS_BYTES | Caps::VENDS_INITIALISED | Caps::READ_ONLY;
-    assert_eq!(owner.caps(), all);
+    assert_eq!(owner.caps(), owned | Caps::READ_ONLY);
     assert!(owner.vend(0, AllocHint::NONE).is_none());
     let refusal = owner.refusal(0, AllocHint::NONE);
     assert_eq!(refusal, AllocError::Unsupported);
@@ -179,14 +179,14 @@ unsafe impl CacheOps for Coherent {
 type Pool = StaticPool<Blocking, 96, 4, Align32>;
 
 /// Around a pool, and around what says everything of itself, the pool's own facts are handed on, and its segments known.
-fn hands_on<B: HostBackend<Policy = Blocking>>(outer: &B, inner: &Pool, added: Caps) {
+fn hands_on<B: HostBackend<Policy = Blocking>>(outer: &B, inner: &Pool, changed: Caps) {
     assert_eq!(
         facts(outer),
         facts(inner),
         "{}",
         core::any::type_name::<B>()
     );
-    assert_eq!(outer.caps(), inner.caps() | added);
+    assert_eq!(outer.caps(), inner.caps() ^ changed);
     let segment = outer.alloc(40).unwrap();
     assert_eq!(outer.census().in_use, 1);
     assert_eq!(outer.census().unit, inner.census().unit);
@@ -214,7 +214,8 @@ fn a_wrapper_says_what_the_backend_in_it_says() {
     hands_on(&wrapped, wrapped.inner(), Caps::empty());
     assert_eq!(wrapped.granule(), 32);
     let wrapped = Traced::new(pool(), |_: BackendEvent| ());
-    hands_on(&wrapped, wrapped.inner(), Caps::empty());
+    // Who copied past it would not be told of.
+    hands_on(&wrapped, wrapped.inner(), Caps::PLAIN_COPIES);
     let wrapped = Scrub::new(pool());
     hands_on(&wrapped, wrapped.inner(), Caps::empty());
     let wrapped = Waitable::new(pool());

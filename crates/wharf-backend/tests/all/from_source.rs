@@ -191,9 +191,9 @@ fn a_pool_source_says_how_large_and_how_full() {
 #[test]
 fn what_a_source_is_is_said_for_it() {
     let memory = SourceBackend::<_, Unsync>::new(HeapSource);
-    assert_eq!(memory.caps(), Caps::OWNS_BYTES);
+    assert_eq!(memory.caps(), Caps::OWNS_BYTES | Caps::PLAIN_COPIES);
     let memory = memory.with_caps(Caps::all());
-    let said = Caps::OWNS_BYTES | Caps::NONBLOCKING | Caps::ISR_SAFE;
+    let said = Caps::OWNS_BYTES | Caps::PLAIN_COPIES | Caps::NONBLOCKING | Caps::ISR_SAFE;
     assert_eq!(memory.caps(), said, "and no promise about bytes");
 }
 

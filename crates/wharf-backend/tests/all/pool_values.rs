@@ -460,7 +460,7 @@ fn what_a_pool_is_follows_from_its_policy() {
     fn caps<P: SyncPolicy>() -> Caps {
         StaticPool::<P, 8, 1>::fresh().caps()
     }
-    let always = Caps::OWNS_BYTES;
+    let always = Caps::OWNS_BYTES | Caps::PLAIN_COPIES;
     assert_eq!(caps::<Unsync>(), always | Caps::NONBLOCKING);
     assert_eq!(
         caps::<Critical>(),

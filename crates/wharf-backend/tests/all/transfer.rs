@@ -94,7 +94,7 @@ unsafe impl<const FAR: bool> MemBackend for Logged<FAR> {
         self.pool.may_own(header)
     }
     fn caps(&self) -> Caps {
-        self.pool.caps() | self.caps
+        self.pool.caps().difference(Caps::PLAIN_COPIES) | self.caps
     }
     fn alignment(&self) -> usize {
         self.pool.alignment()

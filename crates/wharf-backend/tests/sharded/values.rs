@@ -267,7 +267,7 @@ fn it_is_what_its_policy_is() {
     let mut slab = Slab::<128>::new();
     let mut control = [const { SlotControl::<Critical>::NEW }; 2];
     let pool = ShardedPool::<_, 2>::new(&mut slab.0, &mut control, 64, 64).unwrap();
-    let caps = Caps::OWNS_BYTES | Caps::ISR_SAFE | Caps::NONBLOCKING;
+    let caps = Caps::OWNS_BYTES | Caps::PLAIN_COPIES | Caps::ISR_SAFE | Caps::NONBLOCKING;
     assert_eq!(pool.caps(), caps);
     assert_eq!(pool.name(), "sharded pool");
     let said = format!("{pool:?}");

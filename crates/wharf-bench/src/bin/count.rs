@@ -133,6 +133,27 @@ const CASES: &[Case] = &[
             let _ = black_box(tensor.write(0, black_box(&[1; 64])));
         }
     }),
+    ("tensor-read-64/critical", |times| {
+        type Target = Parts<&'static Pool<Critical>, HeapSource>;
+        static POOL: Pool<Critical> = StaticPool::new();
+        let target = Target::new(HeapSource);
+        let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
+        let (tensor, mut to) = (black_box(&tensor), [0; 64]);
+        for _ in 0..times {
+            let _ = black_box(tensor.read(0, black_box(&mut to)));
+        }
+    }),
+    ("tensor-write-64/critical-erased", |times| {
+        type Erased = &'static (dyn MemBackend<Policy = Critical> + Sync);
+        type Target = Parts<Erased, HeapSource>;
+        static POOL: Pool<Critical> = StaticPool::new();
+        let target = Target::new(HeapSource);
+        let tensor = Tensor::alloc(&target, &POOL, 64).expect("a slot");
+        let tensor = black_box(&tensor);
+        for _ in 0..times {
+            let _ = black_box(tensor.write(0, black_box(&[1; 64])));
+        }
+    }),
     ("tensor-write-64/critical-ring", |times| {
         type Ring = TraceRing<Critical, 64>;
         type Target = Parts<&'static Pool<Critical>, HeapSource, NoClock, &'static Ring>;

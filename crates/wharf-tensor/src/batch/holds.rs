@@ -17,7 +17,7 @@ use crate::storage::{Patience, StorageRef};
 use crate::{BatchError, Target, TensorError};
 
 /// Which way the bytes move: told by the buffer on the host.
-pub(super) trait Way: AsRef<[u8]> {
+pub(crate) trait Way: AsRef<[u8]> {
     /// What they need of a storage.
     const CLAIM: Claim;
 }

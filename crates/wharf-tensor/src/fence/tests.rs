@@ -124,8 +124,13 @@ fn the_fields_lie_apart_and_leave_the_flags_alone() {
     });
     assert_eq!(all, 0xFFFF_FFFF);
     assert_eq!(DESERTED, 0x600, "the host and the guard that write");
+    let devices = fields.map(Field::is_device);
+    assert_eq!(
+        devices,
+        [false, false, false, false, true, true, false, false]
+    );
     for field in fields {
-        assert_eq!(field.more(field.mask()), Err(Refusal::Full(field.max())));
+        assert!(field.is_full(field.mask()) && !field.is_full(!field.one()));
     }
 }
 

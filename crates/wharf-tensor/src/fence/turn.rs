@@ -103,7 +103,7 @@ impl<'f, P: SyncPolicy> Turn<'f, P> {
             // The grant has taken the mark away.
             Ok(()) => self.counted = false,
             Err(Refusal::Held) => {
-                self.counted |= claim.writes() && PENDING.more(before).is_ok();
+                self.counted |= claim.writes() && !PENDING.is_full(before);
             }
             Err(_) => {}
         }

@@ -1,10 +1,11 @@
 //! `copy_from` between host and device in all four ways, in one storage and in two, around the size of the
 //! bounce buffer, and when a device fails in the middle of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::common::{Books, Device, UNTOUCHED};
-use wharf_backend::{AllocError, Heap, MemBackend, SegmentMut, TransferError};
+use wharf_backend::wrap::{BackendEvent, BackendEventKind, BackendEventPhase};
+use wharf_backend::{AllocError, Heap, MemBackend, SegmentMut, Traced, TransferError};
 use wharf_engine::Stream;
 use wharf_sync::Blocking;
 use wharf_tensor::{Access, Parts, Tensor, TensorError};
@@ -395,4 +396,42 @@ fn a_copy_from_a_placeholder_leaves_every_side_as_it_was() {
     let long = [(); 2].map(|()| Tensor::placeholder(&bench.target, usize::MAX).unwrap());
     assert_eq!(long[0].copy_from(&long[1]), Ok(()));
     assert_eq!(long[0].copy_from(&long[0]), Ok(()));
+}
+
+/// Whoever listens to the transfers of a backend hears those of its tensors, although the CPU could make them by itself.
+#[test]
+fn a_wrapper_that_listens_is_not_passed_by() {
+    use BackendEventKind::{CopyIn, CopyOut, Fill};
+    type Told = Vec<(BackendEventKind, usize, usize)>;
+    let told = Arc::new(Mutex::new(Told::new()));
+    let sink = {
+        let told = told.clone();
+        move |event: BackendEvent| {
+            let moves = matches!(event.kind, CopyIn | CopyOut | Fill);
+            if moves && event.phase == BackendEventPhase::Done {
+                let told = &mut *told.lock().unwrap();
+                told.push((event.kind, event.offset, event.bytes));
+            }
+        }
+    };
+    let bench = Bench::new();
+    let plain = bench.tensor(Side::Host, &[1; 12]);
+    let traced: Memory = Arc::new(Traced::new(Heap::new(), sink));
+    let tensor = Tensor::alloc(&bench.target, traced, 12).unwrap();
+    let (_, second) = tensor.split(4).unwrap();
+    second.write(1, &[2; 3]).unwrap();
+    second.read(2, &mut [0; 5]).unwrap();
+    second.slice(6..8).unwrap().fill(3).unwrap();
+    plain.slice(..8).unwrap().copy_from(&second).unwrap();
+    assert_eq!(
+        *told.lock().unwrap(),
+        [
+            (Fill, 0, 12), // how it was made
+            (CopyIn, 5, 3),
+            (CopyOut, 6, 5),
+            (Fill, 10, 2),
+        ],
+        "and the last one was lent"
+    );
+    assert_eq!(*plain.lend().unwrap(), [0, 2, 2, 2, 0, 0, 3, 3, 1, 1, 1, 1]);
 }

@@ -235,7 +235,7 @@ fn history<P: SyncPolicy>(waits: Waits, steps: &[Step]) -> TestCaseResult {
         match *step {
             Step::Begin(writes, stream) => {
                 let access = if writes { Access::Write } else { Access::Read };
-                let began = tensor.begin(access, streams[stream].id());
+                let began = tensor.try_begin(access, streams[stream].id());
                 let expected = model.admit(writes, Some(stream), false);
                 match (began, expected) {
                     (Ok(ticket), Ok(())) => {

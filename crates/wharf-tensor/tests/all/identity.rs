@@ -150,7 +150,7 @@ fn a_segment_is_taken_back_from_a_named_tensor_or_the_name_stays() {
     let tensor = bench.tensor(4).named(&bench.target, "mine").unwrap();
     tensor.fill(9).unwrap();
     let slice = tensor.slice(..2).unwrap();
-    let tensor = tensor.into_segment().unwrap_err();
+    let tensor = tensor.into_segment().unwrap_err().value;
     assert_eq!(tensor.name(), Some("mine"));
     drop(slice);
     let segment = tensor.into_segment().unwrap();

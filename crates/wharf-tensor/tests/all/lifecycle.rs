@@ -338,6 +338,17 @@ fn another_segment_is_attached_to_one_handle_alone() {
     assert_eq!(books.blocks(), 0);
 }
 
+/// The tensor, which no segment was taken out of, because of `error`.
+fn refused(tensor: Tensor<OnHeap>, error: TensorError) -> Tensor<OnHeap> {
+    let (storage, offset, len) = (tensor.storage_id(), tensor.offset(), tensor.len());
+    let refused = tensor.into_segment().unwrap_err();
+    assert_eq!(refused.error, error);
+    let tensor = refused.value;
+    let now = (tensor.storage_id(), tensor.offset(), tensor.len());
+    assert_eq!(now, (storage, offset, len), "as it was");
+    tensor
+}
+
 #[test]
 fn the_segment_comes_back_from_the_only_handle() {
     let (books, stream) = (books(), Stream::claim().unwrap());
@@ -345,17 +356,38 @@ fn the_segment_comes_back_from_the_only_handle() {
     let tensor = Tensor::alloc(&target, Heap::new(), 4).unwrap();
     tensor.write(0, b"once").unwrap();
 
-    let clone = tensor.clone();
-    let tensor = tensor.into_segment().unwrap_err();
-    drop(clone);
+    let storage = tensor.storage_id().unwrap();
+    let others = (tensor.clone(), tensor.slice(1..2).unwrap());
     let ticket = tensor.begin(Access::Read, stream.id()).unwrap();
-    let tensor = tensor.into_segment().unwrap_err();
+    let tensor = refused(tensor, TensorError::Shared { storage, others: 2 });
+    drop(others.1);
+    let tensor = refused(tensor, TensorError::Shared { storage, others: 1 });
+    drop(others.0);
+    let (reads, writes) = (1, 0);
+    let in_flight = TensorError::InFlight {
+        storage,
+        reads,
+        writes,
+    };
+    let tensor = refused(tensor, in_flight);
     drop(ticket);
     let (first, second) = tensor.split(2).unwrap();
-    let tensor = tensor.into_segment().unwrap_err();
-    let first = first.into_segment().unwrap_err();
-    assert_eq!(&bytes(&first), b"on");
+    let tensor = refused(tensor, TensorError::Split { storage });
+    let part = TensorError::Part {
+        storage: second.storage_id().unwrap(),
+        whole: storage,
+        at: 2,
+    };
+    let second = refused(second, part);
+    assert_eq!(&bytes(&second), b"ce");
     drop((first, second));
+    std::mem::forget(tensor.lend().unwrap());
+    refused(tensor.clone(), TensorError::Shared { storage, others: 1 });
+    let tensor = refused(tensor, TensorError::Guarded { storage });
+    drop(tensor);
+
+    let tensor = Tensor::alloc(&target, Heap::new(), 4).unwrap();
+    tensor.write(0, b"once").unwrap();
 
     let slice = tensor.slice(1..3).unwrap();
     drop(tensor);
@@ -364,7 +396,10 @@ fn the_segment_comes_back_from_the_only_handle() {
     assert_eq!(books.blocks(), 0);
 
     let fake = Tensor::placeholder(&target, 4).unwrap();
-    assert_eq!(fake.into_segment().unwrap_err().len(), 4);
-    assert!(Tensor::<OnHeap>::empty().into_segment().is_err());
+    let storage = fake.storage_id().unwrap();
+    let fake = refused(fake, TensorError::Placeholder { storage });
+    assert_eq!(fake.len(), 4);
+    drop(fake);
+    refused(Tensor::<OnHeap>::empty(), TensorError::NoStorage);
     assert_eq!((books.blocks(), books.foreign()), (0, 0));
 }

@@ -21,6 +21,7 @@ mod last_holder;
 mod launch;
 mod lifecycle;
 mod placement;
+mod read_only;
 mod relay;
 mod slices_model;
 mod taken_out;

@@ -87,7 +87,7 @@ fn a_device_that_comes_between_two_steps_keeps_its_bytes() {
         AFTER.take();
         HAND.take();
         // Nobody else is left: now it can be had.
-        assert_eq!(&*taken.unwrap_err().into_segment().unwrap(), [0; 2]);
+        assert_eq!(&*taken.unwrap_err().value.into_segment().unwrap(), [0; 2]);
     }
     assert_eq!(
         (target.source().blocks(), target.source().foreign()),

@@ -424,7 +424,7 @@ fn a_forgotten_future_keeps_its_place_and_no_memory() {
         let expected = if writes { Err(would_block) } else { Ok(()) };
         assert_eq!(tensor.try_read(0, &mut [0]), expected);
         assert_eq!(tensor.try_fill(3), expected);
-        let other = tensor.begin(Access::Read, streams[1].id());
+        let other = tensor.try_begin(Access::Read, streams[1].id());
         assert_eq!(other.map(drop), expected);
         // And the bytes are not lost.
         assert_eq!(

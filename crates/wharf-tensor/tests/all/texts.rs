@@ -56,6 +56,27 @@ fn an_error_of_a_tensor_names_the_storage_and_the_numbers() {
     };
     let busy = TensorError::Busy { storage, limit: 63 };
     for (error, text) in [
+        (TensorError::ReadOnly { storage }, "@ is read-only memory"),
+        (
+            TensorError::NotReadOnly { storage },
+            "@ is not read-only memory",
+        ),
+        (
+            TensorError::Shared { storage, others: 1 },
+            "somebody else holds @, too",
+        ),
+        (
+            TensorError::Shared { storage, others: 3 },
+            "3 others hold @, too",
+        ),
+        (
+            TensorError::Part {
+                storage,
+                whole: storage,
+                at: 32,
+            },
+            "@ is a part of @, from 32 on",
+        ),
         (TensorError::WouldBlock { storage }, "@ is in use"),
         (
             TensorError::WouldDeadlock { storage },

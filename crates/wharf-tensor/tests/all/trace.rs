@@ -132,7 +132,7 @@ fn calls_that_are_refused_balance_and_those_refused_early_say_nothing() {
     assert!(tensor.try_lend().is_err() && tensor.try_lend_mut().is_err());
     assert!(
         tensor
-            .begin(Access::Read, Stream::claim().unwrap().id())
+            .try_begin(Access::Read, Stream::claim().unwrap().id())
             .is_err()
     );
     assert_eq!(recorder.story(), []);

@@ -211,7 +211,7 @@ pub(crate) fn device<R>(
     stream: StreamId,
     work: impl FnOnce() -> R,
 ) -> Option<R> {
-    match tensor.begin(access, stream) {
+    match tensor.try_begin(access, stream) {
         Ok(ticket) => {
             let done = work();
             drop(ticket);

@@ -26,13 +26,13 @@ fn a_split_fence_grants_nothing_until_both_parts_are_back() {
     }
     assert_eq!(fence.split(), Err(Refusal::Split));
     assert_eq!(fence.word.load(), 0x0440);
-    assert!(!fence.is_idle());
+    assert!(fence.idle().is_err());
     fence.rejoin();
     assert_eq!(fence.word.load(), 0x0420);
     assert_eq!(fence.try_begin(Claim::HostRead), Err(Refusal::Split));
     fence.rejoin();
     assert_eq!(fence.word.load(), 0);
-    assert!(fence.is_idle());
+    assert!(fence.idle().is_ok());
 }
 
 #[test]
