@@ -29,7 +29,12 @@ fn a_name_can_be_looked_up_by_its_text() {
     let map = HashMap::from([(name, 7)]);
     assert_eq!(map.get("layer/0\0ä"), Some(&7));
     assert_eq!(map.get("layer/0"), None);
-    assert!(Name::new("a").unwrap() < Name::new("ab").unwrap());
+    let [a, ab] = ["a", "ab"].map(|text| Name::new(text).unwrap());
+    assert!(a < ab && a != ab && a == Name::new("a").unwrap());
+    assert!(a == *"a" && a != *"ab");
+    assert_eq!((a.as_ref(), &*ab), ("a", "ab"));
+    // As a text it is padded as one.
+    assert_eq!(format!("{a:>3}|{ab:<3}|"), "  a|ab |");
 }
 
 #[test]
@@ -75,6 +80,10 @@ fn a_description_can_be_a_constant_and_counts_its_bytes() {
 fn a_description_that_cannot_be_is_refused() {
     let refused = TensorInfo::output("x", DType::Unknown, &[4]);
     assert_eq!(refused, Err(InfoError::Shape(ShapeError::Unsized)));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        ShapeError::Unsized.to_string()
+    );
     let refused = TensorInfo::output("x", DType::U8, &[1; 9]);
     assert_eq!(refused, Err(InfoError::Shape(ShapeError::Rank { rank: 9 })));
     let shape = Shape::new(&[usize::MAX]).unwrap();
@@ -85,6 +94,10 @@ fn a_description_that_cannot_be_is_refused() {
     let long = "x".repeat(300);
     let refused = TensorInfo::opaque(&long, Usage::In, 1);
     assert_eq!(refused, Err(InfoError::Name(NameTooLong { len: 300 })));
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "a name of 300 bytes, at most 255 are kept"
+    );
 }
 
 fn opaque(name: &str, usage: Usage) -> TensorInfo {
@@ -106,6 +119,9 @@ fn a_model_has_its_inputs_first_and_each_name_once_a_usage() {
     assert_eq!(model.input("c").unwrap_err().name.as_str(), "c");
     assert!(model.output("b").is_err());
     assert!(model.iter().eq(&infos));
+    assert!(!model.is_empty());
+    let one_sided = ModelTensors::new(&infos[..2]).unwrap();
+    assert_eq!((one_sided.len(), one_sided.is_empty()), (2, false));
 
     let behind = [input("a"), output("b"), input("c")];
     let refused = ModelTensors::new(&behind).unwrap_err();
@@ -118,6 +134,13 @@ fn a_model_has_its_inputs_first_and_each_name_once_a_usage() {
             first: 1,
             second: 3
         }
+    );
+    assert_eq!(
+        [ModelError::InputBehindOutput { index: 2 }, refused].map(|error| error.to_string()),
+        [
+            "tensor 2 is an input and stands behind an output",
+            "tensors 1 and 3 have one name"
+        ]
     );
     // A name is not its beginning.
     assert!(ModelTensors::new(&[input("a"), input("ab"), input("")]).is_ok());

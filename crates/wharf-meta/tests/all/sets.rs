@@ -35,8 +35,29 @@ fn a_set_owns_a_handle_to_what_it_names() {
 
     set.insert("a", Tensor::alloc(&target, memory.clone(), 1).unwrap())
         .unwrap();
+    assert!(!set.is_empty());
     set.clear();
     assert_eq!((memory.census().in_use, set.is_empty()), (0, true));
+}
+
+#[test]
+fn what_is_taken_out_leaves_its_room_to_what_comes() {
+    let (target, source) = faulty();
+    let mut set = TensorSet::new(&target);
+    let name = "n".repeat(200);
+    set.insert("kept", Tensor::empty()).unwrap();
+    set.insert(&name, Tensor::empty()).unwrap();
+    // From here on there is no more memory.
+    source.fail_every(1);
+    for _ in 0..100 {
+        set.remove(&name).unwrap();
+        set.insert(&name, Tensor::empty()).unwrap();
+    }
+    assert!(set.contains("kept") && set.len() == 2);
+    let mut both = set.iter();
+    assert_eq!((both.len(), both.size_hint()), (2, (2, Some(2))));
+    assert_eq!(both.next_back().map(|(name, _)| name), Some(&*name));
+    assert_eq!(both.len(), 1);
 }
 
 #[test]
@@ -72,6 +93,10 @@ fn names_of_any_content_up_to_255_bytes_are_told_apart() {
     for len in [256, 64 << 10] {
         let refused = set.insert(&"n".repeat(len), host(b"back")).unwrap_err();
         assert_eq!(refused.error, SetError::Name(NameTooLong { len }));
+        assert_eq!(
+            refused.error.to_string(),
+            format!("a name of {len} bytes, at most 255 are kept")
+        );
         assert_eq!(*refused.value.lend().unwrap(), *b"back");
     }
     assert_eq!(set.len(), 7);

@@ -16,7 +16,8 @@ use wharf_engine::{
 };
 use wharf_sync::{Critical, SyncPolicy};
 use wharf_tensor::{
-    CopyError, CopyFault, LaunchError, NoTrace, Parts, Tensor, TensorError, Tickets, WaitError,
+    Access, CopyError, CopyFault, LaunchError, NoTrace, Parts, Tensor, TensorError, Tickets,
+    WaitError,
 };
 
 type Memory = Arc<dyn MemBackend<Policy = Critical> + Send + Sync>;
@@ -243,6 +244,54 @@ fn one_engine_takes_up_while_the_other_sets_down_and_nobody_comes_between() {
     expected.extend([[1, 1], [0, 1]].repeat(5));
     expected.push([0, 1]);
     assert_eq!(*seen.borrow(), expected);
+}
+
+#[test]
+fn the_storage_at_the_lower_address_is_waited_for_first_and_the_other_is_not_held_meanwhile() {
+    for back in [false, true] {
+        let bench = Bench::new(4);
+        let bounce = bench.bounce(4);
+        let ends = [bench.source.clone(), bench.destination.clone()];
+        let mut engines = bench.engines.clone();
+        let [mut from, mut to] = ends.clone();
+        if back {
+            core::mem::swap(&mut from, &mut to);
+            engines.reverse();
+        }
+        let mut ordered = ends;
+        ordered.sort_by_key(|end| end.storage_id().unwrap().get());
+        let [first, second] = ordered;
+        let other = Stream::claim().unwrap();
+        let hold = |end: &Tensor<Mixed>| end.begin(Access::Write, other.id()).unwrap();
+        let (first_held, second_held) = (hold(&first), hold(&second));
+        Hands::at(1, move || drop(second_held));
+        Hands::at(2, move || assert_eq!(second.try_write(0, &[]), Ok(())));
+        Hands::at(3, move || drop(first_held));
+        for when in 4..=100 {
+            let engine = engines[when % 2].clone();
+            Hands::at(when as u64, move || engine.step());
+        }
+        let [reader, writer] = &engines;
+        let copied = to.copy_through(&from, &bounce, &**reader, &**writer);
+        assert_eq!(copied, Ok(()));
+    }
+}
+
+#[test]
+fn nothing_is_copied_through_nothing() {
+    let bench = Bench::new(0);
+    assert_eq!(bench.copy(&bench.bounce(0)), Ok(()));
+    let bench = Bench::new(1);
+    let refused = CopyError {
+        done: 0,
+        len: 1,
+        cause: CopyFault::Tensor(TensorError::OutOfBounds {
+            offset: 0,
+            len: 1,
+            size: 0,
+        }),
+    };
+    assert_eq!(bench.copy(&bench.bounce(0)), Err(refused));
 }
 
 #[test]
