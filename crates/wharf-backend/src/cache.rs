@@ -13,6 +13,7 @@ use core::ptr::NonNull;
 use crate::wrap::hand_on::hand_on;
 use crate::{
     Caps, ConstOwnLines, Header, HostBackend, IoDirection, MemBackend, OwnLines, Place, Returned,
+    Shortens,
 };
 
 /// A board's way to maintain its data cache. Over `cortex_m::peripheral::SCB` these are `clean_dcache_by_address` and the two
@@ -320,6 +321,24 @@ unsafe impl<B: OwnLines, H: CacheOps> MemBackend for Maintained<B, H> {
                 unsafe { self.ops.invalidate(start, len) };
             });
         }
+    }
+}
+
+// SAFETY: the laws of the inner backend, whose header it is. The lines of what is given up are written back and let go while their
+// length is known: the one in which the segment now ends is its own still, and is maintained with it.
+unsafe impl<B: OwnLines + Shortens, H: CacheOps> Shortens for Maintained<B, H> {
+    unsafe fn shorten(&self, header: NonNull<Header<B::Policy>>, len: usize) {
+        // SAFETY: live, and the caller's alone.
+        let size = unsafe { header.as_ref() }.len();
+        // SAFETY: live, and a range of it.
+        if let Some(lines) = unsafe { self.lines(header, len, size - len) } {
+            lines.run(lines.first, lines.last, |start, len| {
+                // SAFETY: lines of the segment's.
+                unsafe { self.ops.clean_invalidate(start, len) };
+            });
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.inner.shorten(header, len) }
     }
 }
 

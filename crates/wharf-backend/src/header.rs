@@ -1,6 +1,11 @@
 //! What L0 and L1 both know of a segment: how many hold it, and how long it is.
+#![allow(
+    unsafe_code,
+    reason = "reads the one field of a header while the other may change"
+)]
 
 use core::fmt;
+use core::ptr::NonNull;
 
 use wharf_sync::{ConstInit, Count, SyncPolicy};
 
@@ -61,9 +66,22 @@ impl<P: SyncPolicy> Header<P> {
         self.len
     }
 
-    /// Whether a handle holds it.
-    pub(crate) fn is_live(&self) -> bool {
-        self.count.get() != 0
+    /// Whether a handle holds it. Reads the count and nothing else: who holds it may be at the length ([`set_len`](Self::set_len)).
+    ///
+    /// # Safety
+    /// `header` points to a header, which is not written as a whole meanwhile.
+    pub(crate) unsafe fn is_held(header: NonNull<Self>) -> bool {
+        // SAFETY: as the caller promises; a reference to the count alone.
+        let count = unsafe { &(*header.as_ptr()).count };
+        count.get() != 0
+    }
+
+    /// # Safety
+    /// The header is live, the caller its only holder, and no reference to it is in use.
+    #[inline]
+    pub(crate) unsafe fn set_len(header: NonNull<Self>, len: usize) {
+        // SAFETY: as the caller promises: nobody else reads or writes the length (see `is_held`).
+        unsafe { (&raw mut (*header.as_ptr()).len).write(len) }
     }
 }
 

@@ -72,9 +72,11 @@ mod reference;
 mod registry;
 mod segment;
 mod set;
+mod shorten;
 mod transfer;
 pub mod usage;
 pub mod wrap;
+mod writer;
 
 pub use align::{
     Align1, Align2, Align4, Align8, Align16, Align32, Align64, Align128, Align256, Align512,
@@ -102,6 +104,8 @@ pub use pool::{FreeList, PoolBackend, PoolError, ShardedPool, SlotControl, Stati
 pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
+pub use shorten::Shortens;
 pub use transfer::read_raw;
 pub use wharf_source::Census;
 pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Shared, Traced, Waitable};
+pub use writer::{NoRoom, ReadFromError, SegmentWriter};

@@ -85,11 +85,13 @@ impl State for ReadOnly {}
 /// |---|---|---|
 /// | a backend | [`BackendExt::alloc`](crate::BackendExt::alloc), [`SegmentMut::alloc`] | `SegmentMut<R, Uninit>` |
 /// | `SegmentMut<R, Uninit>` | [`init_from`](SegmentMut::init_from), [`filled`](SegmentMut::filled), [`as_uninit_mut`](SegmentMut::as_uninit_mut) and [`assume_init`](SegmentMut::assume_init) or [`assume_init_to`](SegmentMut::assume_init_to) | `SegmentMut<R>` |
+/// | `SegmentMut<R, Uninit>` | [`writer`](SegmentMut::writer), as far as it goes, and [`finish`](crate::SegmentWriter::finish) | `SegmentMut<R>`, as long as what was written |
 /// | `SegmentMut<R>` | `From` | `Segment`, `View`, or a tensor |
 /// | `SegmentMut<R, ReadOnly>` | `From` | `Segment`, `View` |
 ///
-/// Its length is what was asked for. Where a frame turns out shorter, declare what arrived by
-/// [`assume_init_to`](SegmentMut::assume_init_to), freeze it, and slice a `View`.
+/// Its length is what was asked for. Where a frame turns out shorter, fill it by a [`SegmentWriter`](crate::SegmentWriter), or
+/// [truncate](SegmentMut::truncate) it. Both are for memory that can do that ([`Shortens`](crate::Shortens)); of any other, declare what
+/// arrived by [`assume_init_to`](SegmentMut::assume_init_to), freeze it, and slice a `View`.
 ///
 /// It is one pointer and one backend reference. Dropping it gives the memory back; forgetting it
 /// leaks. It is not `Clone`: to share it, freeze it into a `Segment` (crate `wharf-segment`).

@@ -5,8 +5,8 @@
 
 #[doc(no_inline)]
 pub use crate::backend::{
-    AllocError, BackendExt, MemBackend, Place, PoolBackend, Returned, SegmentMut, ShardedPool,
-    SlotControl, StaticPool, TransferError, Uninit,
+    AllocError, BackendExt, MemBackend, Place, PoolBackend, Returned, SegmentMut, SegmentWriter,
+    ShardedPool, SlotControl, StaticPool, TransferError, Uninit,
     usage::{Accounted, UsageClass},
     wrap::Waits,
 };

@@ -89,7 +89,7 @@ pub(super) unsafe trait Headers {
                 && offset < free.carved()
                 // SAFETY: below the carve mark and on a boundary, hence a header; read under the lock,
                 // and the count of a live header is only ever changed by its own atomic operations.
-                && unsafe { self.header(offset).as_ref() }.is_live()
+                && unsafe { Header::is_held(self.header(offset)) }
         })
     }
 
@@ -106,7 +106,7 @@ pub(super) unsafe trait Headers {
             // SAFETY: below the carve mark and on a boundary, hence a header.
             let header = unsafe { self.header(offset) };
             // SAFETY: as above.
-            if unsafe { header.as_ref() }.is_live() {
+            if unsafe { Header::is_held(header) } {
                 visit(header);
             }
         }

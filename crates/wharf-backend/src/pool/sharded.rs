@@ -342,7 +342,7 @@ unsafe impl<P: SyncPolicy, const SHARDS: usize> MemBackend for ShardedPool<'_, P
                 && offset < near.carved()
                 // SAFETY: below the carve mark of its home and on a boundary, hence a header; read inside of both
                 // locks (invariant 2), and the count of a live one is only ever changed by its own atomic operations.
-                && unsafe { self.headers.byte_add(offset).as_ref() }.is_live()
+                && unsafe { Header::is_held(self.headers.byte_add(offset)) }
         })
     }
     fn caps(&self) -> Caps {

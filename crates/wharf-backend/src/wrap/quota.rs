@@ -413,7 +413,7 @@ impl<Q: QuotaRef<B, N>, B: Slotted, const N: usize> QuotaShare<Q, B, N> {
 
     /// Not for users: what they took there would not be counted.
     #[inline]
-    pub(super) fn inner(&self) -> &B {
+    pub(crate) fn inner(&self) -> &B {
         &self.quota().inner
     }
 

@@ -59,20 +59,20 @@ pub(super) unsafe fn holds<B: MemBackend>(
     Ok(all)
 }
 
-/// Has the memory itself hold what the CPU wrote to a whole segment, as if a device were to read it next.
+/// Has the memory itself hold what the CPU wrote to a range of a segment, as if a device were to read it next.
 ///
 /// # Safety
 /// As for [`MemBackend::before_io`].
 pub(super) unsafe fn write_back<B: MemBackend>(
     backend: &B,
     header: NonNull<Header<B::Policy>>,
-    len: usize,
+    (offset, len): (usize, usize),
 ) {
     if backend.caps().contains(Caps::NEEDS_CACHE_OPS) {
         // SAFETY: as the caller promises.
         unsafe {
-            backend.before_io(header, 0, len, IoDirection::CpuToDevice);
-            backend.after_io(header, 0, len, IoDirection::CpuToDevice);
+            backend.before_io(header, offset, len, IoDirection::CpuToDevice);
+            backend.after_io(header, offset, len, IoDirection::CpuToDevice);
         }
     }
 }

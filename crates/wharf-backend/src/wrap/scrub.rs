@@ -12,7 +12,7 @@ use wharf_sync::{ConstInit, Lock, SyncPolicy};
 
 use super::hand_on::hand_on;
 use super::{OwnsBytes, raw};
-use crate::{Header, MemBackend, Place};
+use crate::{Header, MemBackend, Place, Shortens};
 
 /// A wrapper around a backend that overwrites every segment when it is freed, before anybody else can get it.
 ///
@@ -131,6 +131,28 @@ unsafe fn wipe(base: NonNull<u8>, len: usize, byte: u8) {
     }
 }
 
+impl<B: OwnsBytes> Scrub<B> {
+    /// # Safety
+    /// `header` is live, and the range one of its segment, which is ours.
+    unsafe fn scrub(&self, header: NonNull<Header<B::Policy>>, (offset, len): (usize, usize)) {
+        // SAFETY: as the caller promises.
+        let wiped = match unsafe { self.inner.place(header) } {
+            // SAFETY: as the caller promises.
+            Place::Host(base) => unsafe {
+                wipe(base.add(offset), len, self.byte);
+                raw::write_back(&self.inner, header, (offset, len));
+                Ok(())
+            },
+            // SAFETY: as the caller promises.
+            Place::Device(_) => unsafe { raw::fill(&self.inner, header, (offset, len), self.byte) },
+        };
+        if wiped.is_err() {
+            self.missed
+                .with(|missed| missed.set(missed.get().saturating_add(1)));
+        }
+    }
+}
+
 // SAFETY: every header comes from `inner` and goes back to it, and the wrapper moves only with it. It writes to a segment
 // only inside `reclaim`, when no handle is left.
 unsafe impl<B: OwnsBytes> MemBackend for Scrub<B> {
@@ -139,24 +161,24 @@ unsafe impl<B: OwnsBytes> MemBackend for Scrub<B> {
     hand_on! { [inner]; except reclaim }
 
     unsafe fn reclaim(&self, header: NonNull<Header<B::Policy>>) {
-        // SAFETY: live until we hand it on.
-        let (len, place) = unsafe { (header.as_ref().len(), self.inner.place(header)) };
-        let wiped = match place {
-            // SAFETY: no handle is left, so the bytes are ours until we hand the header on; the range is all of them.
-            Place::Host(base) => unsafe {
-                wipe(base, len, self.byte);
-                raw::write_back(&self.inner, header, len);
-                Ok(())
-            },
-            // SAFETY: as above.
-            Place::Device(_) => unsafe { raw::fill(&self.inner, header, (0, len), self.byte) },
-        };
-        if wiped.is_err() {
-            self.missed
-                .with(|missed| missed.set(missed.get().saturating_add(1)));
+        // SAFETY: as the caller promises: live until we hand it on, no handle is left, and the range is all of it.
+        unsafe {
+            let len = header.as_ref().len();
+            self.scrub(header, (0, len));
+            self.inner.reclaim(header);
         }
-        // SAFETY: as the caller promises.
-        unsafe { self.inner.reclaim(header) }
+    }
+}
+
+// SAFETY: the laws of the inner backend, whose header it is; what is given up is scrubbed first, while its length is known.
+unsafe impl<B: OwnsBytes + Shortens> Shortens for Scrub<B> {
+    unsafe fn shorten(&self, header: NonNull<Header<B::Policy>>, len: usize) {
+        // SAFETY: live, and the caller's alone.
+        unsafe {
+            let size = header.as_ref().len();
+            self.scrub(header, (len, size - len));
+            self.inner.shorten(header, len);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wharf_backend::{
     BorrowedExclusive, BorrowedMmio, BorrowedShared, DeviceRegistry, FaultInject, Group, Header,
     HeapBackend, InFlight, Init, Loan, MemBackend, OwnerBackend, PoolBackend, ReadOnly, SegmentMut,
-    SlotControl, SourceBackend, StaticPool, Uninit,
+    SegmentWriter, SlotControl, SourceBackend, StaticPool, Uninit,
 };
 use wharf_source::HeapSource;
 use wharf_sync::{Blocking, Critical, SyncPolicy, Unsync};
@@ -52,6 +52,8 @@ where
     send::<Lend<P>>();
     sync::<Lend<P>>();
     send::<SegmentMut<&Lend<P>>>();
+    send::<SegmentWriter<&Lend<P>>>();
+    sync::<SegmentWriter<&Lend<P>>>();
     sync::<SegmentMut<&Table<P>, ReadOnly>>();
     send::<SegmentMut<&Registers<P>>>();
     send::<InFlight<&Lend<P>>>();
@@ -77,6 +79,7 @@ const _: () = {
 not!(Sync: Lend<Unsync>, Table<Unsync>, Sourced<Unsync>, DeviceRegistry<&'static Erased<Unsync>, 4>);
 not!(Send:
     SegmentMut<&'static Lend<Unsync>>,
+    SegmentWriter<&'static Lend<Unsync>>,
     SegmentMut<&'static Table<Unsync>, ReadOnly>,
     InFlight<&'static Lend<Unsync>>,
     SegmentMut<&'static Sourced<Unsync>>,

@@ -20,3 +20,4 @@ mod wrap_compose;
 mod wrap_fault;
 mod wrap_quota;
 mod wrap_wait;
+mod writer;
