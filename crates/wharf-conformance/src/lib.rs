@@ -75,20 +75,30 @@ mod backend;
 mod check;
 mod lent;
 mod report;
+mod rope;
 mod segment;
 mod source;
+mod view;
 
 // What counts in statics needs atomics.
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod all;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod balance;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod engine;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod launch;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod lease;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod parcel;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod patience;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod policy;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod tensor;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod waits;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
@@ -103,10 +113,13 @@ pub use all::run_heap;
 pub use {all::run_unwinding, engine::engine_unwinding};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
-    all::{CLASSES, run_all},
+    all::{CLASSES, run_all, run_tensors},
+    balance::Balance,
     engine::{EngineClaims, engine, engine_on_borrowed},
+    launch::launch,
     parcel::Parcel,
     policy::{Nesting, constants, policy},
+    tensor::{copies, tensor},
     waits::waits,
 };
 
@@ -114,8 +127,10 @@ pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
 pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
+pub use rope::rope;
 pub use segment::segment;
 pub use source::{SourceClaims, source, source_with_reset};
+pub use view::view;
 
 /// The examples of the page, run as tests of this crate.
 #[cfg(all(doctest, feature = "std"))]
