@@ -16,8 +16,8 @@ use super::backends::NoCache;
 use super::{CLASSES, afterwards, missing};
 use crate::{Balance, EngineClaims, Report, Tally, copies, launch, rope, tensor, view};
 
-/// Room for eight control blocks and four identities, and for some more.
-const BLOCKS: usize = 512 * size_of::<usize>();
+/// Room for six control blocks and four identities.
+const BLOCKS: usize = 288 * size_of::<usize>();
 
 type Source<P> = StaticPoolSource<P, BLOCKS, CLASSES>;
 
@@ -29,9 +29,6 @@ type Whole<P> = Parts<
     &'static Balance,
     &'static Directory<P, &'static Source<P>>,
 >;
-
-/// One that has as little as there may be, and one memory whose type is known.
-type Bare<P> = Parts<&'static Frames<P>, &'static Source<P>>;
 
 type Frames<P> = StaticPool<P, 64, 4, Align32>;
 
@@ -52,13 +49,20 @@ unsafe fn forever<T>(place: &T) -> &'static T {
     unsafe { &*core::ptr::from_ref(place) }
 }
 
+/// What `make` makes, where it is to be: what the making takes of the stack is free again.
+#[inline(never)]
+fn made<T>(make: impl FnOnce() -> T) -> T {
+    make()
+}
+
 pub(super) fn run<P: SyncPolicy>(report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
 {
     let mut tally = chains::<P>(report);
-    tally.add(bare::<P>(report));
-    tally.add(whole::<P>(report));
+    tally.add(erased::<P>(report));
+    tally.add(launched::<P>(report));
+    tally.add(maintained::<P>(report));
     tally.add(pair::<P>(report));
     tally
 }
@@ -72,52 +76,67 @@ fn chains<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
 }
 
 #[inline(never)]
-fn bare<P: SyncPolicy>(report: &mut dyn Report) -> Tally
-where
-    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
-{
-    let (source, frames) = (Source::<P>::new(), Frames::<P>::fresh());
-    // SAFETY: the invariant; both are dropped after everything below.
-    let (source, frames) = unsafe { (forever(&source), forever(&frames)) };
-    tensor("StaticPool", &Bare::<P>::new(source), frames, report)
-}
-
-#[inline(never)]
-fn whole<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+fn erased<P: SyncPolicy>(report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
 {
     const NAME: &str = "dyn MemBackend";
-    let (source, frames, names) = (Source::<P>::new(), Frames::<P>::fresh(), Directory::fresh());
-    let (trace, clock) = (Balance::new(), Ticks(AtomicWord::INIT));
+    let (source, frames) = (made(Source::<P>::new), made(Frames::<P>::fresh));
+    let (names, trace, clock) = (Directory::fresh(), Balance::new(), Ticks(AtomicWord::INIT));
     // SAFETY: the invariant; all are dropped after everything below.
     let (source, frames) = unsafe { (forever(&source), forever(&frames)) };
     // SAFETY: as above.
-    let (names, lent, clock) = unsafe { (forever(&names), forever(&trace), forever(&clock)) };
-    let target = Whole::<P>::with_directory(source, clock, lent, names);
+    let (names, trace, clock) = unsafe { (forever(&names), forever(&trace), forever(&clock)) };
+    let target = Whole::<P>::with_directory(source, clock, trace, names);
     let mut tally = tensor(NAME, &target, frames, report);
-    tally.add(match Stream::claim() {
-        Ok(stream) => {
-            let cpu = CpuEngine::<P, Tickets<Whole<P>>, 4>::new(stream);
-            launch(
-                "CpuEngine",
-                &target,
-                frames,
-                &cpu,
-                EngineClaims::default(),
-                report,
-            )
-        }
-        Err(_) => missing::<P>("CpuEngine", "a stream", report),
-    });
-    let even = trace.is_even();
-    tally.add(afterwards::<P>(
-        NAME,
-        "what is told to begin is told to end",
-        even,
-        report,
-    ));
+    tally.add(even::<P>(NAME, trace, report));
     tally
+}
+
+/// What is told to begin is told to end, on every way that the checks have taken.
+fn even<P: SyncPolicy>(name: &'static str, trace: &Balance, report: &mut dyn Report) -> Tally {
+    let even = trace.is_even();
+    afterwards::<P>(name, "its trace is even", even, report)
+}
+
+#[inline(never)]
+fn launched<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    const NAME: &str = "CpuEngine";
+    let Ok(stream) = Stream::claim() else {
+        return missing::<P>(NAME, "a stream", report);
+    };
+    let (source, frames) = (made(Source::<P>::new), made(Frames::<P>::fresh));
+    let (names, trace, clock) = (Directory::fresh(), Balance::new(), Ticks(AtomicWord::INIT));
+    // SAFETY: the invariant; all are dropped after everything below.
+    let (source, frames) = unsafe { (forever(&source), forever(&frames)) };
+    // SAFETY: as above.
+    let (names, trace, clock) = unsafe { (forever(&names), forever(&trace), forever(&clock)) };
+    let target = Whole::<P>::with_directory(source, clock, trace, names);
+    let cpu = made(|| CpuEngine::<P, Tickets<Whole<P>>, 2>::new(stream));
+    let mut tally = launch(NAME, &target, frames, &cpu, EngineClaims::default(), report);
+    tally.add(even::<P>(NAME, trace, report));
+    tally
+}
+
+#[inline(never)]
+fn maintained<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    const NAME: &str = "Maintained<StaticPool>";
+    let (source, names, trace) = (made(Source::<P>::new), Directory::fresh(), Balance::new());
+    let Ok(frames) = Maintained::new(Frames::<P>::fresh(), NoCache) else {
+        return missing::<P>(NAME, "lines of its own", report);
+    };
+    // SAFETY: the invariant; all are dropped after everything below.
+    let (source, names, trace) = unsafe { (forever(&source), forever(&names), forever(&trace)) };
+    // SAFETY: as above.
+    let frames = unsafe { forever(&frames) };
+    let target = Whole::<P>::with_directory(source, &NoClock, trace, names);
+    tensor(NAME, &target, frames, report)
 }
 
 #[inline(never)]
@@ -125,10 +144,10 @@ fn pair<P: SyncPolicy>(report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
 {
-    const NAME: &str = "Maintained<StaticPool>";
-    let (source, names) = (Source::<P>::new(), Directory::fresh());
-    let (trace, pool) = (Balance::new(), StaticPool::<P, 600, 2>::fresh());
-    let Ok(maintained) = Maintained::new(StaticPool::<P, 608, 4, Align32>::fresh(), NoCache) else {
+    const NAME: &str = "StaticPool, Maintained<StaticPool>";
+    let (source, names, trace) = (made(Source::<P>::new), Directory::fresh(), Balance::new());
+    let pool = StaticPool::<P, 300, 2>::fresh();
+    let Ok(maintained) = Maintained::new(StaticPool::<P, 320, 2, Align32>::fresh(), NoCache) else {
         return missing::<P>(NAME, "lines of its own", report);
     };
     // SAFETY: the invariant; all are dropped after everything below.
@@ -136,13 +155,5 @@ where
     // SAFETY: as above.
     let (pool, maintained) = unsafe { (forever(&pool), forever(&maintained)) };
     let target = Whole::<P>::with_directory(source, &NoClock, trace, names);
-    let mut tally = tensor(NAME, &target, maintained, report);
-    tally.add(copies(
-        "StaticPool and Maintained<StaticPool>",
-        &target,
-        pool,
-        maintained,
-        report,
-    ));
-    tally
+    copies(NAME, &target, pool, maintained, report)
 }

@@ -1,7 +1,9 @@
 //! The places of an engine's queue, as launches have them.
 
+use core::task::Poll;
+
 use wharf_engine::{Command, Sequence, SubmitError};
-use wharf_tensor::{LaunchError, Target};
+use wharf_tensor::{LaunchError, Target, Tensor};
 
 use super::Scene;
 use crate::check::{Demand, ensure, refused};
@@ -12,47 +14,76 @@ use crate::{Failure, Outcome, Stop};
 /// More slots than this, and the queue is not filled.
 const MOST_SLOTS: usize = 64;
 
+/// The numbers of what was launched, small enough for a small stack: the first, and how much higher each of the others is.
+struct Numbers {
+    first: Option<Sequence>,
+    above: [u32; MOST_SLOTS],
+    count: usize,
+}
+
+impl Numbers {
+    fn push(&mut self, number: Sequence) -> Result<(), Failure> {
+        let first = self.first.get_or_insert(number).get();
+        let above = number
+            .get()
+            .checked_sub(first)
+            .and_then(|above| above.try_into().ok());
+        let place = self.above.get_mut(self.count);
+        *place.demand("a place for a number")? = above.demand("numbers rise, by little")?;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Sequence> {
+        let first = self.first.map_or(0, Sequence::get);
+        let above = self.above.iter().take(self.count);
+        above.map(move |&above| Sequence::new(first.saturating_add(above.into())))
+    }
+}
+
 pub(super) fn full<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let (a, b) = (scene.rig.zeros(LEN)?, scene.rig.zeros(LEN)?);
-    let mut numbers: [Option<Sequence>; MOST_SLOTS] = [None; MOST_SLOTS];
+    let mut numbers = Numbers {
+        first: None,
+        above: [0; MOST_SLOTS],
+        count: 0,
+    };
     let filled = fill(scene, &a, &mut numbers);
     let held = match &filled {
-        Ok(_) => {
-            let refusal = scene.try_launch(Command::Fill(2), &[b.output()]);
-            ensure(refusal.is_err(), "a full queue takes no more")?;
-            is_free(&b)
-        }
+        Ok(()) => one_too_many(scene, &b),
         Err(_) => Ok(()),
     };
-    let mut ends = numbers.iter().flatten().map(|&number| taken(scene, number));
+    let mut ends = numbers.iter().map(|number| taken(scene, number));
     // One place more, one launch more.
     let first = ends.next();
     if filled.is_ok() && first.is_some() {
         scene.succeed(scene.launch(Command::Fill(2), &[b.output()])?)?;
     }
     ends.collect::<Result<(), _>>()?;
-    first.transpose()?;
+    ensure(first.transpose()?.is_some(), "it takes at least one")?;
     held?;
-    ensure(filled? > 0, "it takes at least one")?;
+    filled?;
     is_all(&a, 1)?;
     is_all(&b, 2)?;
     Ok(())
 }
 
-/// Launches until the queue is full, and tells how many it took.
 #[inline(never)]
-fn fill<T: Target>(
-    scene: &Scene<'_, T>,
-    tensor: &wharf_tensor::Tensor<T>,
-    numbers: &mut [Option<Sequence>; MOST_SLOTS],
-) -> Result<usize, Stop> {
-    for (slots, place) in numbers.iter_mut().enumerate() {
+fn one_too_many<T: Target>(scene: &Scene<'_, T>, tensor: &Tensor<T>) -> Result<(), Failure> {
+    let refusal = scene.try_launch(Command::Fill(2), &[tensor.output()]);
+    ensure(refusal.is_err(), "a full queue takes no more")?;
+    is_free(tensor)
+}
+
+/// Launches until the queue is full.
+#[inline(never)]
+fn fill<T: Target>(scene: &Scene<'_, T>, tensor: &Tensor<T>, numbers: &mut Numbers) -> Outcome {
+    for slots in 0..MOST_SLOTS {
         match scene.try_launch(Command::Fill(1), &[tensor.output()]) {
-            Ok(submission) => *place = Some(submission.into_sequence()),
+            Ok(submission) => numbers.push(submission.into_sequence())?,
             Err(error) => {
                 let full = LaunchError::Submit(SubmitError::QueueFull { slots });
-                refused("one too many", Err::<(), _>(error), full)?;
-                return Ok(slots);
+                return Ok(refused("one too many", Err::<(), _>(error), full)?);
             }
         }
     }
@@ -63,8 +94,8 @@ fn fill<T: Target>(
 #[inline(never)]
 fn taken<T: Target>(scene: &Scene<'_, T>, number: Sequence) -> Result<(), Failure> {
     let test = || match scene.engine.poll(number, None) {
-        core::task::Poll::Ready(taken) => Some(taken),
-        core::task::Poll::Pending => None,
+        Poll::Ready(taken) => Some(taken),
+        Poll::Pending => None,
     };
     let clock = scene.rig.target.clock();
     let taken = wait_for(scene.engine.completed(), clock, scene.claims.apart, test)?;

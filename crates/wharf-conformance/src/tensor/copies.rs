@@ -7,8 +7,8 @@ use super::{Rig, is_free, settles, settling, stream, would_block};
 use crate::check::{Demand, ensure, equal, refused};
 use crate::{Check, Failure, Outcome};
 
-/// Longer than what goes through the stack at a time, twice over.
-const LONG: usize = 600;
+/// Longer than the 256 bytes that go through the stack at a time.
+const LONG: usize = 300;
 
 /// A rig for each memory.
 pub(crate) struct Pair<'r, T: Target> {
@@ -91,18 +91,18 @@ fn copies<T: Target>(from: &Rig<'_, T>, to: &Rig<'_, T>) -> Outcome {
     has(&source, 0, LONG, 0)?;
     target.fill(0).demand("a fill")?;
     // A window in the middle, to another place.
-    let part = source.slice(40..580).demand("a slice")?;
-    let into = target.slice(7..547).demand("a slice")?;
+    let part = source.slice(40..290).demand("a slice")?;
+    let into = target.slice(7..257).demand("a slice")?;
     into.try_copy_from(&part).demand("a copy of a part")?;
-    has(&target, 7, 540, 40)?;
+    has(&target, 7, 250, 40)?;
     let mut beside = [[1; 7], [1; 7]];
     let [before, after] = &mut beside;
     target.read(0, before).demand("a read")?;
-    target.read(547, after).demand("a read")?;
+    target.read(257, after).demand("a read")?;
     ensure(beside == [[0; 7]; 2], "the bytes beside it stay")?;
     let mismatch = TensorError::LengthMismatch {
         destination: LONG,
-        source: 540,
+        source: 250,
     };
     refused("a copy of fewer bytes", target.copy_from(&part), mismatch)?;
     Ok(())
@@ -110,9 +110,9 @@ fn copies<T: Target>(from: &Rig<'_, T>, to: &Rig<'_, T>) -> Outcome {
 
 fn moves<T: Target>(pair: &Pair<'_, T>) -> Outcome {
     for rig in [&pair.first, &pair.second] {
-        for (from, to) in [(0, 50), (50, 0), (0, 1), (300, 10)] {
+        for (from, to) in [(0, 25), (25, 0), (0, 1), (150, 10)] {
             let tensor = marked(rig)?;
-            let len = 540.min(LONG - from.max(to));
+            let len = 270.min(LONG - from.max(to));
             let part = tensor.slice(from..from + len).demand("a slice")?;
             let into = tensor.slice(to..to + len).demand("a slice")?;
             into.copy_from(&part).demand("a copy")?;
@@ -126,12 +126,12 @@ fn batch<T: Target>(pair: &Pair<'_, T>) -> Outcome {
     let (a, b) = (pair.first.zeros(LONG)?, pair.second.zeros(LONG)?);
     Tensor::write_batch(&[
         b.write_op(3, b"second"),
-        a.write_op(500, b"first"),
+        a.write_op(250, b"first"),
         b.write_op(3, b"S"),
     ])
     .demand("a batch of writes")?;
     let (mut first, mut second) = ([0; 5], [0; 6]);
-    Tensor::read_batch(&mut [a.read_op(500, &mut first), b.read_op(3, &mut second)])
+    Tensor::read_batch(&mut [a.read_op(250, &mut first), b.read_op(3, &mut second)])
         .demand("a batch of reads")?;
     ensure(first == *b"first", "the bytes of the first")?;
     ensure(second == *b"Second", "the bytes of the second")?;

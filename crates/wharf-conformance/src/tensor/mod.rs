@@ -26,7 +26,7 @@ use crate::{Check, Failure, Outcome, Report, Subject, Tally, run};
 /// names, one whose clock does not tell the time keeps no deadlines. What does not apply counts neither way.
 ///
 /// `memory` vends four segments of 32 bytes at a time (of twice its alignment, where it [maintains
-/// caches](wharf_backend::Caps::NEEDS_CACHE_OPS)), and the block source of the target has room for eight control blocks and four
+/// caches](wharf_backend::Caps::NEEDS_CACHE_OPS)), and the block source of the target has room for six control blocks and four
 /// identities. Both are tried to exhaustion, as long as fewer than 64 segments and 32 blocks exhaust them. Give it a target and a
 /// memory that nobody else uses meanwhile: after each check their counts must be what they were before.
 ///
@@ -55,7 +55,7 @@ where
 /// Holds copies and batches between two memories of a target to the behaviours of `wharf-tensor`: a device's and the host's, say, or
 /// those of two devices. All pairings are tried, each memory with itself among them.
 ///
-/// Each of them vends two segments of 600 bytes at a time; otherwise as for [`tensor`].
+/// Each of them vends two segments of 300 bytes at a time; otherwise as for [`tensor`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -64,7 +64,7 @@ where
 /// use wharf_sync::Blocking;
 /// use wharf_tensor::Hosted;
 ///
-/// let pool = Arc::new(StaticPool::<Blocking, 600, 2>::new());
+/// let pool = Arc::new(StaticPool::<Blocking, 300, 2>::new());
 /// let tally = copies("mine", &Hosted::default(), pool, Arc::new(Heap::<Blocking>::new()), &mut ());
 /// assert!(tally.is_clean());
 /// ```
