@@ -101,6 +101,8 @@ pub(super) fn abort_late<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let (a, b) = (scene.rig.zeros(LEN)?, scene.rig.zeros(LEN)?);
     let first = scene.launch(Command::Fill(1), &[a.output()])?;
     let number = first.sequence();
+    scene.wait_for(|| scene.engine.outstanding().is_none().then_some(()))?;
+    first.abort();
     scene.succeed(first)?;
     // Its number is nobody's any more.
     scene.engine.abort(number);

@@ -108,30 +108,24 @@ impl<'r, T: Target> Scene<'r, T> {
         settles(|| rig.in_use(), || rig.blocks(), || check(self))
     }
 
+    /// Waits until `test` has an answer.
+    fn wait_for<V>(&self, test: impl FnMut() -> Option<V>) -> Result<V, Failure> {
+        let clock = self.rig.target.clock();
+        wait_for(self.engine.completed(), clock, self.claims.apart, test)
+    }
+
     /// Waits for the end of what was launched.
     #[inline(never)]
     fn finish(&self, submission: &mut Submitted<'r, T>) -> Result<Result<(), WaitError>, Failure> {
-        let test = || match submission.poll(None) {
+        self.wait_for(|| match submission.poll(None) {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
-        };
-        wait_for(
-            self.engine.completed(),
-            self.rig.target.clock(),
-            self.claims.apart,
-            test,
-        )
+        })
     }
 
     /// Waits until a submission that nobody can ask for any more is over.
     fn is_over(&self, sequence: Sequence) -> Result<(), Failure> {
-        let test = || self.engine.poll(sequence, None).is_ready().then_some(());
-        wait_for(
-            self.engine.completed(),
-            self.rig.target.clock(),
-            self.claims.apart,
-            test,
-        )
+        self.wait_for(|| self.engine.poll(sequence, None).is_ready().then_some(()))
     }
 
     /// Waits for the end, which is a good one.

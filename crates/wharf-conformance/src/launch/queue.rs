@@ -7,7 +7,6 @@ use wharf_tensor::{LaunchError, Target, Tensor};
 
 use super::Scene;
 use crate::check::{Demand, ensure, refused};
-use crate::patience::wait_for;
 use crate::tensor::{LEN, is_all, is_free};
 use crate::{Failure, Outcome, Stop};
 
@@ -93,12 +92,10 @@ fn fill<T: Target>(scene: &Scene<'_, T>, tensor: &Tensor<T>, numbers: &mut Numbe
 /// Takes the completion of this number, which is a good one.
 #[inline(never)]
 fn taken<T: Target>(scene: &Scene<'_, T>, number: Sequence) -> Result<(), Failure> {
-    let test = || match scene.engine.poll(number, None) {
+    let taken = scene.wait_for(|| match scene.engine.poll(number, None) {
         Poll::Ready(taken) => Some(taken),
         Poll::Pending => None,
-    };
-    let clock = scene.rig.target.clock();
-    let taken = wait_for(scene.engine.completed(), clock, scene.claims.apart, test)?;
+    })?;
     let ended = taken.demand("it is there to be taken")?;
     ended
         .map(drop)

@@ -28,7 +28,7 @@ pub(super) fn held<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let held = (would_block(&at)?, would_block(&a)?);
     let seen = (
         at.try_read(0, &mut [0]),
-        at.try_write(0, b"X"),
+        at.try_write(1, b"X"),
         a.try_read(0, &mut [0]),
         at.in_flight(),
     );
@@ -76,13 +76,10 @@ pub(super) fn when_ready<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     // A submission is awaited itself.
     let fill = scene.launch(Command::Fill(3), &[a.output()])?;
     let mut fill = pin!(fill);
-    let test = || match poll(fill.as_mut(), &probe, 2) {
+    let ended = scene.wait_for(|| match poll(fill.as_mut(), &probe, 2) {
         Poll::Ready(ended) => Some(ended),
         Poll::Pending => None,
-    };
-    let clock = scene.rig.target.clock();
-    let apart = scene.claims.apart;
-    let ended = crate::patience::wait_for(scene.engine.completed(), clock, apart, test)?;
+    })?;
     ended.demand("it ends well")?;
     is_all(&a, 3)?;
     Ok(())

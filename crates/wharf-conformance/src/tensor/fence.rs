@@ -66,6 +66,7 @@ pub(super) fn two_readers<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     ensure(tensor.in_flight() == (1, 0), "one of them is done")?;
     refused("a write while the other reads", tensor.try_fill(0), held)?;
     drop(second);
+    shows(&tensor, &BYTES)?;
     is_free(&tensor)?;
     Ok(())
 }
@@ -86,6 +87,7 @@ pub(super) fn one_stream<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     }
     drop(tickets);
     drop(ticket(Access::Write, &other).demand("another stream, when they are done")?);
+    shows(&tensor, &BYTES)?;
     is_free(&tensor)?;
     Ok(())
 }
