@@ -1,4 +1,4 @@
-//! The behaviours that every policy, source, backend and engine must have.
+//! The behaviours that every policy, source, backend and engine must have, and what views, ropes and tensors make of them.
 //!
 //! The traits of wharf are `unsafe`: the layers above rest on their laws. Whoever implements one runs
 //! this suite on it, on the host and unchanged in firmware: it needs no heap, no test harness and no
@@ -47,9 +47,20 @@
 //! | one that can be waited for (`Waits`) | [`waits`] | nothing |
 //! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
 //!
+//! And what stands on them, whatever your part of it is: a device of your own needs one call for each of these.
+//!
+//! | to see that these behave on it | call | and say |
+//! |---|---|---|
+//! | views, ropes | [`view`], [`rope`] | which memory |
+//! | tensors: their bytes, fences, guards, batches, tasks, names, and what runs out | [`tensor`] | the target, and which memory of it |
+//! | copies and batches between two memories | [`copies`] | the target, and which two |
+//! | launches on tensors | [`launch`] | the target, a memory, the engine, whether it [runs apart](EngineClaims) |
+//! | the trace of all that | a [`Balance`] as the target's sink | nothing: it [is even](Balance::is_even) afterwards, or not |
+//!
 //! How to write a backend, step by step: `docs/backends.md` in the repository.
 //!
-//! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
+//! [`run_all`] does all of the first table to the types of wharf themselves, under a policy of your choice, and [`run_tensors`] all
+//! of the second.
 //!
 //! What a subject does not claim is *inapplicable* and counts neither as passed nor as failed. The suite sees
 //! what one context can see; what several do to each other at once is for model checkers.
@@ -66,6 +77,10 @@
     clippy::panic,
     clippy::unreachable,
     clippy::unwrap_used
+)]
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure holds two errors of any layer, and there is no heap to put them on"
 )]
 
 #[cfg(feature = "std")]

@@ -315,7 +315,7 @@ fn out_of_bounds<R: BackendRef + Clone>(backend: &R) -> Outcome {
         let tail = SliceError::OutOfBounds(OutOfBounds { end: 21, ..out });
         refused("a slice", rope.slice(at..).map(|_| ()), tail)?;
         let mut bytes = [7; 2];
-        let end = at.checked_add(2).unwrap_or(usize::MAX);
+        let end = at.saturating_add(2);
         let read = ReadError::OutOfBounds(OutOfBounds { end, ..out });
         refused("a read", rope.read(at, &mut bytes), read)?;
         ensure(bytes == [7; 2], "it leaves the buffer")?;
