@@ -4,7 +4,9 @@ use core::fmt;
 
 use wharf_backend::{AllocError, TransferError};
 use wharf_engine::{DescriptorError, Fault, SubmitError};
+use wharf_segment::{GatherError, JoinError, OutOfBounds, PushError, ReadError, SliceError};
 use wharf_source::SourceError;
+use wharf_tensor::{BatchError, CompletionError, LaunchError, TensorError, WaitError};
 
 use crate::{Report, Subject, Tally};
 
@@ -145,6 +147,17 @@ causes! {
     Descriptor(DescriptorError), "From the making of a descriptor.";
     Submit(SubmitError), "From an engine that was handed a descriptor.";
     Fault(Fault), "From an engine that ran one.";
+    Bounds(OutOfBounds), "From the cutting of a view.";
+    Join(JoinError), "From two views that were to be one.";
+    Push(PushError), "From a rope that was to be longer.";
+    Slice(SliceError), "From a rope that was cut.";
+    Read(ReadError), "From the reading of a rope.";
+    Gather(GatherError), "From the gathering of views.";
+    Tensor(TensorError), "From a tensor.";
+    Batch(BatchError), "From a batch.";
+    Completion(CompletionError), "From a wait for completions.";
+    Launch(LaunchError), "From a launch.";
+    Wait(WaitError), "From a wait for what was launched.";
 }
 
 /// Runs `checks` on `target`, one after the other, and reports each.

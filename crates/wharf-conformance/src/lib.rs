@@ -1,4 +1,4 @@
-//! The behaviours that every policy, source, backend and engine must have.
+//! The behaviours that every policy, source, backend and engine must have, and what views, ropes and tensors make of them.
 //!
 //! The traits of wharf are `unsafe`: the layers above rest on their laws. Whoever implements one runs
 //! this suite on it, on the host and unchanged in firmware: it needs no heap, no test harness and no
@@ -47,9 +47,20 @@
 //! | one that can be waited for (`Waits`) | [`waits`] | nothing |
 //! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
 //!
+//! And what stands on them, whatever your part of it is: a device of your own needs one call for each of these.
+//!
+//! | to see that these behave on it | call | and say |
+//! |---|---|---|
+//! | views, ropes | [`view`], [`rope`] | which memory |
+//! | tensors: their bytes, fences, guards, batches, tasks, names, and what runs out | [`tensor`] | the target, and which memory of it |
+//! | copies and batches between two memories | [`copies`] | the target, and which two |
+//! | launches on tensors | [`launch`] | the target, a memory, the engine, whether it [runs apart](EngineClaims) |
+//! | the trace of all that | a [`Balance`] as the target's sink | nothing: it [is even](Balance::is_even) afterwards, or not |
+//!
 //! How to write a backend, step by step: `docs/backends.md` in the repository.
 //!
-//! [`run_all`] does all of it to the types of wharf themselves, under a policy of your choice.
+//! [`run_all`] does all of the first table to the types of wharf themselves, under a policy of your choice, and [`run_tensors`] all
+//! of the second.
 //!
 //! What a subject does not claim is *inapplicable* and counts neither as passed nor as failed. The suite sees
 //! what one context can see; what several do to each other at once is for model checkers.
@@ -67,6 +78,10 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
+#![allow(
+    clippy::result_large_err,
+    reason = "a failure holds two errors of any layer, and there is no heap to put them on"
+)]
 
 #[cfg(feature = "std")]
 extern crate std;
@@ -75,20 +90,30 @@ mod backend;
 mod check;
 mod lent;
 mod report;
+mod rope;
 mod segment;
 mod source;
+mod view;
 
 // What counts in statics needs atomics.
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod all;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod balance;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod engine;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod launch;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod lease;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod parcel;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod patience;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod policy;
+#[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
+mod tensor;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 mod waits;
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
@@ -103,10 +128,13 @@ pub use all::run_heap;
 pub use {all::run_unwinding, engine::engine_unwinding};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
-    all::{CLASSES, run_all},
+    all::{CLASSES, run_all, run_tensors},
+    balance::Balance,
     engine::{EngineClaims, engine, engine_on_borrowed},
+    launch::launch,
     parcel::Parcel,
     policy::{Nesting, constants, policy},
+    tensor::{copies, tensor},
     waits::waits,
 };
 
@@ -114,8 +142,10 @@ pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
 pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
+pub use rope::rope;
 pub use segment::segment;
 pub use source::{SourceClaims, source, source_with_reset};
+pub use view::view;
 
 /// The examples of the page, run as tests of this crate.
 #[cfg(all(doctest, feature = "std"))]

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use wharf_backend::usage::UsageClass;
-use wharf_backend::{DeviceAddress, MemSpace};
+use wharf_backend::{DeviceAddress, Heap, MemBackend, MemSpace};
 use wharf_conformance::{
-    EngineClaims, Parcel, Printer, Tally, backend, engine, engine_unwinding, segment,
+    Balance, EngineClaims, Parcel, Printer, Tally, backend, copies, engine, engine_unwinding,
+    launch, rope, segment, tensor, view,
 };
 use wharf_softdma::{Channel, ChannelConfig, Config, SoftDma};
-use wharf_sync::StdClock;
+use wharf_source::HeapSource;
+use wharf_sync::{Blocking, StdClock};
+use wharf_tensor::{Directory, Parts, Tickets};
 
 /// Two channels, the second of another size, from `base` on, and in the host's DRAM.
 fn open(base: u64) -> SoftDma<Parcel, 4> {
@@ -33,6 +36,8 @@ fn on_channel(index: usize, name: &'static str, base: u64) {
     let memory: Arc<Channel> = Arc::clone(&device.channels()[index]);
     with_report(|report, tally| {
         tally.add(backend(name, Arc::clone(&memory), report));
+        tally.add(view("View<Arc<Channel>>", Arc::clone(&memory), report));
+        tally.add(rope("Rope<Arc<Channel>>", Arc::clone(&memory), report));
         tally.add(segment(
             "Segment<Arc<Channel>>",
             Arc::clone(&memory),
@@ -81,4 +86,55 @@ fn a_tagged_channel_keeps_the_laws() {
         ));
     });
     assert_eq!(memory.ledger().segments, 0);
+}
+
+/// What a program has that uses the device and the heap: one erased memory, and everything else that there is.
+type Target = Parts<
+    Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>,
+    HeapSource,
+    StdClock,
+    Arc<Balance>,
+    Arc<Directory<Blocking, HeapSource>>,
+>;
+
+#[test]
+fn tensors_on_the_device_are_tensors() {
+    let second = ChannelConfig::new(64 * 1024).named("second");
+    let config = Config::new(64 * 1024).with(second);
+    let device = SoftDma::<Tickets<Target>, 4>::open(config).expect("room and a thread");
+    let trace = Arc::new(Balance::new());
+    let target = Target::with_directory(HeapSource, StdClock::new(), trace.clone(), Arc::default());
+    let memory = |channel: usize| Arc::clone(&device.channels()[channel]);
+    with_report(|report, tally| {
+        tally.add(tensor("Channel", &target, memory(0), report));
+        let heap = Arc::new(Heap::<Blocking>::new());
+        tally.add(copies(
+            "Channel, HeapBackend",
+            &target,
+            memory(0),
+            heap,
+            report,
+        ));
+        tally.add(copies(
+            "two Channels",
+            &target,
+            memory(0),
+            memory(1),
+            report,
+        ));
+        let claims = EngineClaims {
+            apart: true,
+            unreachable: None,
+        };
+        tally.add(launch(
+            "SoftDma",
+            &target,
+            memory(0),
+            &device,
+            claims,
+            report,
+        ));
+    });
+    assert!(trace.is_even());
+    assert_eq!(memory(0).ledger().segments + memory(1).ledger().segments, 0);
 }

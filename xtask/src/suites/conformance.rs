@@ -15,9 +15,10 @@ use crate::suites::{count_conformance, run as run_command};
 use crate::workspace::Workspace;
 
 /// Where the suite is run on what exists on a host: package and test.
-pub(crate) const TESTS: [(&str, &str); 4] = [
+pub(crate) const TESTS: [(&str, &str); 5] = [
     ("wharf-conformance", "host"),
     ("wharf-conformance", "sharded"),
+    ("wharf-conformance", "tensors"),
     ("wharf-conformance", "wrappers"),
     ("wharf-softdma", "conformance"),
 ];

@@ -76,7 +76,7 @@ fn maintained<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
 }
 
 /// The cache of a core that has none: every line is what the memory is.
-struct NoCache;
+pub(super) struct NoCache;
 
 // SAFETY: between the CPU and the memory there is nothing to maintain, nor are these boards' devices behind another cache.
 unsafe impl CacheOps for NoCache {

@@ -4,6 +4,7 @@ mod backends;
 mod engines;
 mod lenders;
 mod sources;
+mod tensors;
 mod wrappers;
 
 use core::cell::Cell;
@@ -33,6 +34,18 @@ where
     tally.add(wrappers::run::<P>(report));
     tally.add(engines::run::<P>(report));
     tally
+}
+
+/// Runs the suites of views, ropes and tensors on everything of wharf that needs neither heap nor operating system, under the
+/// policy `P`: what [`run_all`] is for the layer below, in a function of its own because the two are too much for one image on
+/// small boards.
+///
+/// It takes some 8 KiB of stack.
+pub fn run_tensors<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    tensors::run::<P>(report)
 }
 
 /// Shapes that the pools of [`run_all`] have room for.

@@ -6,15 +6,15 @@
 
 use core::mem::ManuallyDrop;
 use core::task::Poll;
-use core::time::Duration;
 
 use wharf_backend::SegmentMut;
 use wharf_engine::{Command, Completion, Descriptor, MAX_OPERANDS, Operand, Sequence, SubmitError};
-use wharf_sync::{Event, SyncPolicy, Wake};
+use wharf_sync::SyncPolicy;
 
 use super::{Memory, Rig};
 use crate::check::{Demand, ensure, equal};
 use crate::parcel::Ledger;
+use crate::patience::wait_for;
 use crate::{Failure, Outcome, Parcel};
 
 pub(super) const LEN: usize = 16;
@@ -217,34 +217,7 @@ impl<'r, P: SyncPolicy, Q: SyncPolicy> Scene<'r, P, Q> {
 
 impl<P: SyncPolicy, Q> Rig<'_, P, Q> {
     /// Waits on the engine's event until `test` has an answer.
-    pub(super) fn wait_for<T>(&self, mut test: impl FnMut() -> Option<T>) -> Result<T, Failure> {
-        /// Turns of the idle hook, where nothing better can be waited for.
-        const TURNS: u32 = 100_000;
-
-        let deadline = self.clock.now().saturating_add(Duration::from_secs(10));
-        let event = self.engine.completed();
-        let mut turns = 0;
-        loop {
-            let seen = event.epoch();
-            if let Some(answer) = test() {
-                return Ok(answer);
-            }
-            // An engine that runs on our context only would be waited for in vain.
-            let wake = if self.claims.apart {
-                event.wait(seen, self.clock, Some(deadline))
-            } else {
-                Wake::Never
-            };
-            match wake {
-                Wake::Notified => {}
-                Wake::Never if turns < TURNS => {
-                    turns += 1;
-                    self.clock.idle();
-                }
-                Wake::Never | Wake::TimedOut => {
-                    return Err(Failure::new("what is waited for happens"));
-                }
-            }
-        }
+    pub(super) fn wait_for<T>(&self, test: impl FnMut() -> Option<T>) -> Result<T, Failure> {
+        wait_for(self.engine.completed(), self.clock, self.claims.apart, test)
     }
 }

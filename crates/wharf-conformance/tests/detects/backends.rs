@@ -20,7 +20,7 @@ use crate::Failures;
 type H = NonNull<Header<Unsync>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
+pub(crate) enum Wrong {
     Nothing,
     Overlapping,
     HalfAStride,
@@ -55,7 +55,7 @@ enum Wrong {
 /// What it claims to vend; the slots are four times as large.
 const PAYLOAD: usize = 32;
 
-struct Faulty {
+pub(crate) struct Faulty {
     wrong: Wrong,
     pool: StaticPool<Unsync, { 4 * PAYLOAD }, 6>,
     /// The start of the slab, once a segment was vended.
@@ -69,7 +69,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(wrong: Wrong) -> Self {
+    pub(crate) fn new(wrong: Wrong) -> Self {
         Self {
             wrong,
             pool: StaticPool::new(),

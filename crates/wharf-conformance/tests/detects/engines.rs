@@ -21,10 +21,10 @@ use wharf_sync::{Blocking, Clock, Event, NoClock, StdClock, SyncPolicy, Unsync};
 
 use crate::Failures;
 
-type Queue<P> = DescriptorQueue<P, Parcel, 4>;
+type Queue<P, C = Parcel> = DescriptorQueue<P, C, 4>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
+pub(crate) enum Wrong {
     Nothing,
     Backwards,
     LandsTwice,
@@ -47,13 +47,14 @@ enum Wrong {
     RunsUnwound,
     KeepsSlots,
     HidesPanics,
+    LandsEarly,
 }
 
 /// Runs what was submitted when it is polled.
-struct Faulty {
+pub(crate) struct Faulty<C: Cargo = Parcel> {
     wrong: Wrong,
     stream: Stream,
-    queue: Queue<Unsync>,
+    queue: Queue<Unsync, C>,
     silent: <Unsync as SyncPolicy>::Event,
     submitted: RefCell<Vec<Descriptor>>,
     given: Cell<Option<Sequence>>,
@@ -61,8 +62,8 @@ struct Faulty {
     unwound: RefCell<Vec<Descriptor>>,
 }
 
-impl Faulty {
-    fn new(wrong: Wrong) -> Self {
+impl<C: Cargo> Faulty<C> {
+    pub(crate) fn new(wrong: Wrong) -> Self {
         Self {
             wrong,
             stream: Stream::claim().expect("a test has few streams"),
@@ -115,7 +116,7 @@ impl Faulty {
     }
 
     /// Takes a descriptor whose kernel panics, wrongly.
-    fn unwind(&self, descriptor: Descriptor, cargo: Parcel) -> ! {
+    fn unwind(&self, descriptor: Descriptor, cargo: C) -> ! {
         match self.wrong {
             Wrong::KeepsUnwound => {
                 let _ = self.queue.push(descriptor.clone(), cargo);
@@ -158,9 +159,9 @@ impl Faulty {
 
 // SAFETY: it keeps none of the laws but those that memory rests on: operands are touched in `drive`
 // alone, before the cargo of any of them has landed.
-unsafe impl Engine for Faulty {
+unsafe impl<C: Cargo> Engine for Faulty<C> {
     type Policy = Unsync;
-    type Cargo = Parcel;
+    type Cargo = C;
 
     fn stream(&self) -> StreamId {
         self.stream.id()
@@ -169,8 +170,8 @@ unsafe impl Engine for Faulty {
     unsafe fn submit(
         &self,
         descriptor: Descriptor,
-        mut cargo: Parcel,
-    ) -> Result<Sequence, Returned<Parcel, SubmitError>> {
+        mut cargo: C,
+    ) -> Result<Sequence, Returned<C, SubmitError>> {
         let device = |operand: &wharf_engine::Operand| {
             matches!(operand.place, wharf_engine::Place::Device(_))
         };
@@ -188,12 +189,15 @@ unsafe impl Engine for Faulty {
         if unwinds.contains(&self.wrong) && Self::panics(&descriptor) {
             self.unwind(descriptor, cargo);
         }
+        if self.wrong == Wrong::LandsEarly {
+            cargo.landed(Ok(()));
+        }
         let sequence = self.queue.push(descriptor.clone(), cargo)?;
         self.submitted.borrow_mut().push(descriptor);
         Ok(sequence)
     }
 
-    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
         if self.wrong == Wrong::ForgetsDetached && self.detached.get() == Some(sequence) {
             return Poll::Ready(None);
         }
@@ -227,7 +231,10 @@ unsafe impl Engine for Faulty {
     }
 
     fn abort(&self, sequence: Sequence) {
-        self.drive();
+        // Nothing is at a gate but under this fault.
+        if self.wrong != Wrong::LandsEarly {
+            self.drive();
+        }
         if self.wrong == Wrong::AbortsLanded {
             self.queue.detach(sequence);
         }
@@ -361,17 +368,17 @@ fn every_broken_law_of_an_engine_is_found() {
 }
 
 /// A queue that a thread of its own serves.
-struct Apart {
+pub(crate) struct Apart<C: Cargo = Parcel> {
     stream: Stream,
-    queue: Queue<Blocking>,
+    queue: Queue<Blocking, C>,
     never_aborts: bool,
     never_wakes: bool,
 }
 
 // SAFETY: operands are touched only by `run_on_host`, while their job exists.
-unsafe impl Engine for Apart {
+unsafe impl<C: Cargo> Engine for Apart<C> {
     type Policy = Blocking;
-    type Cargo = Parcel;
+    type Cargo = C;
 
     fn stream(&self) -> StreamId {
         self.stream.id()
@@ -379,11 +386,11 @@ unsafe impl Engine for Apart {
     unsafe fn submit(
         &self,
         descriptor: Descriptor,
-        cargo: Parcel,
-    ) -> Result<Sequence, Returned<Parcel, SubmitError>> {
+        cargo: C,
+    ) -> Result<Sequence, Returned<C, SubmitError>> {
         self.queue.push(descriptor, cargo)
     }
-    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Parcel>>> {
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<C>>> {
         let waker = waker.filter(|_| !self.never_wakes);
         self.queue.poll(sequence, waker)
     }
@@ -416,7 +423,12 @@ impl Clock for Hasty {
     }
 }
 
-fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
+/// Runs `body` with an engine that a thread serves meanwhile.
+pub(crate) fn served<C: Cargo + Send + 'static, R>(
+    never_aborts: bool,
+    never_wakes: bool,
+    body: impl FnOnce(&Apart<C>) -> R,
+) -> R {
     let apart = Arc::new(Apart {
         stream: Stream::claim().expect("a test has few streams"),
         queue: Queue::new(),
@@ -438,21 +450,28 @@ fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
             served.queue.submitted().wait(seen, &NoClock, None);
         }
     });
+    let answer = body(&apart);
+    apart.queue.close();
+    server.join().expect("the server ends");
+    answer
+}
+
+fn apart(never_aborts: bool, never_wakes: bool) -> (Failures, Tally) {
     let memory: Arc<StaticPool<Blocking, 16, 2>> = Arc::default();
     let claims = EngineClaims {
         apart: true,
         unreachable: None,
     };
     let mut report = Failures::default();
-    let tally = if never_aborts || never_wakes {
-        let clock = Hasty(Cell::new(0));
-        engine("apart", &*apart, memory, clock, claims, &mut report)
-    } else {
-        let clock = StdClock::new();
-        engine("apart", &*apart, memory, clock, claims, &mut report)
-    };
-    apart.queue.close();
-    server.join().expect("the server ends");
+    let tally = served(never_aborts, never_wakes, |apart| {
+        if never_aborts || never_wakes {
+            let clock = Hasty(Cell::new(0));
+            engine("apart", apart, memory, clock, claims, &mut report)
+        } else {
+            let clock = StdClock::new();
+            engine("apart", apart, memory, clock, claims, &mut report)
+        }
+    });
     (report, tally)
 }
 

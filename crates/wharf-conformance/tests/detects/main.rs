@@ -2,10 +2,14 @@
 //! law. A check that passes whatever happens would be found here.
 
 mod backends;
+mod chains;
+mod devices;
 mod engines;
+mod launches;
 mod lent;
 mod policies;
 mod sources;
+mod tensors;
 mod waits;
 
 use wharf_conformance::{Outcome, Report, Stop, Subject, Tally};
@@ -28,10 +32,14 @@ impl Report for Failures {
 }
 
 impl Failures {
+    fn fails(&self, check: &str) -> bool {
+        self.failed.iter().any(|(failed, _)| *failed == check)
+    }
+
     /// The check of the broken law is among those that failed.
     #[track_caller]
     fn name(&self, check: &str) {
-        let named = self.failed.iter().any(|(failed, _)| *failed == check);
+        let named = self.fails(check);
         assert!(named, "`{check}` did not fail, but {:#?}", self.failed);
     }
 
