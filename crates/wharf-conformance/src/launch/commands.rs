@@ -119,7 +119,7 @@ pub(super) fn other_streams<T: Target>(scene: &Scene<'_, T>) -> Outcome {
         scene.try_launch(Command::Copy, &operands)
     };
     let operand = |operand, error| LaunchError::Operand { operand, error };
-    let writes = a.begin(Access::Write, stream.id()).demand("a ticket")?;
+    let writes = a.try_begin(Access::Write, stream.id()).demand("a ticket")?;
     let held = operand(0, would_block(&a)?);
     refused(
         "an operand that another stream writes",
@@ -128,7 +128,7 @@ pub(super) fn other_streams<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     )?;
     is_free(&b)?;
     drop(writes);
-    let reads = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let reads = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     let held = operand(1, would_block(&b)?);
     refused(
         "an output that another stream reads",
@@ -138,7 +138,7 @@ pub(super) fn other_streams<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     is_free(&a)?;
     drop(reads);
     // Both may read.
-    let reads = a.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let reads = a.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     scene.succeed(copy().demand("a launch beside who reads")?)?;
     drop(reads);
     shows(&b, &BYTES)?;

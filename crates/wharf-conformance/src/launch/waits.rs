@@ -56,8 +56,8 @@ pub(super) fn when_ready<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let (a, b) = (scene.rig.tensor()?, scene.rig.zeros(LEN)?);
     let stream = stream()?;
     let operands = [a.input(), b.output()];
-    let writes = a.begin(Access::Write, stream.id()).demand("a ticket")?;
-    let reads = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let writes = a.try_begin(Access::Write, stream.id()).demand("a ticket")?;
+    let reads = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     let mut launch = pin!(scene.engine.launch_when_ready(Command::Copy, &operands));
     waits(launch.as_mut(), &probe, 0)?;
     drop(writes);
@@ -91,7 +91,7 @@ pub(super) fn dropped<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let stream = stream()?;
     let operands = [a.input(), b.output()];
     for polls in 0..3 {
-        let reads = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+        let reads = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
         {
             let mut launch = pin!(scene.engine.launch_when_ready(Command::Copy, &operands));
             for _ in 0..polls {
@@ -126,7 +126,7 @@ pub(super) fn deadline<T: Target>(scene: &Scene<'_, T>) -> Outcome {
         is_free(&a)?;
         return Ok(());
     }
-    let ticket = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     let storage = id(&b)?;
     let error = if is_alone::<T::Policy>() {
         TensorError::WouldDeadlock { storage }

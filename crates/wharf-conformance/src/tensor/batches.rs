@@ -59,7 +59,7 @@ pub(super) fn all_or_nothing<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let nothing = bad(TensorError::NoStorage);
     refused("one of nothing", writes(empty.write_op(0, b"")), nothing)?;
     let stream = stream()?;
-    let ticket = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     let held = bad(would_block(&b)?);
     let ops = [a.write_op(0, b"X"), b.write_op(0, b"X")];
     refused(
@@ -87,7 +87,7 @@ pub(super) fn fenced<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let (a, b) = (rig.tensor()?, rig.zeros(LEN)?);
     let stream = stream()?;
     let mut bytes = [0; 2];
-    let reads = b.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let reads = b.try_begin(Access::Read, stream.id()).demand("a ticket")?;
     let (one, other) = bytes.split_at_mut(1);
     let mut ops = [a.read_op(0, one), b.read_op(0, other)];
     Tensor::try_read_batch(&mut ops).demand("reads beside a device that reads")?;
@@ -102,7 +102,7 @@ pub(super) fn fenced<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     // The access to the first was given back.
     a.try_fill(5).demand("a write to the other tensor")?;
     drop(reads);
-    let writes = b.begin(Access::Write, stream.id()).demand("a ticket")?;
+    let writes = b.try_begin(Access::Write, stream.id()).demand("a ticket")?;
     let (one, other) = bytes.split_at_mut(1);
     let mut ops = [a.read_op(0, one), b.read_op(0, other)];
     let batch = Tensor::try_read_batch(&mut ops);

@@ -142,11 +142,15 @@ fn fenced<T: Target>(pair: &Pair<'_, T>) -> Outcome {
     let (a, b) = (pair.first.zeros(LONG)?, pair.second.zeros(LONG)?);
     let stream = stream()?;
     for (from, to) in [(&a, &b), (&b, &a)] {
-        let reads = from.begin(Access::Read, stream.id()).demand("a ticket")?;
+        let reads = from
+            .try_begin(Access::Read, stream.id())
+            .demand("a ticket")?;
         to.try_copy_from(from)
             .demand("a copy of what a device reads")?;
         drop(reads);
-        let writes = from.begin(Access::Write, stream.id()).demand("a ticket")?;
+        let writes = from
+            .try_begin(Access::Write, stream.id())
+            .demand("a ticket")?;
         let held = would_block(from)?;
         refused(
             "a copy of what a device writes",
@@ -154,7 +158,7 @@ fn fenced<T: Target>(pair: &Pair<'_, T>) -> Outcome {
             held,
         )?;
         drop(writes);
-        let reads = to.begin(Access::Read, stream.id()).demand("a ticket")?;
+        let reads = to.try_begin(Access::Read, stream.id()).demand("a ticket")?;
         let held = would_block(to)?;
         refused(
             "a copy to what a device reads",

@@ -15,7 +15,9 @@ pub(super) fn passed<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let (tensor, other) = (rig.tensor()?, rig.zeros(LEN)?);
     let storage = id(&tensor)?;
     let (one, two) = (stream()?, stream()?);
-    let ticket = tensor.begin(Access::Write, one.id()).demand("a ticket")?;
+    let ticket = tensor
+        .try_begin(Access::Write, one.id())
+        .demand("a ticket")?;
     let late = || match is_alone::<T::Policy>() {
         true => TensorError::WouldDeadlock { storage },
         false => TensorError::TimedOut { storage },

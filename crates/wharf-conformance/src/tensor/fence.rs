@@ -9,7 +9,9 @@ use crate::check::{Demand, applies, ensure, equal, refused};
 pub(super) fn device_reads<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let (tensor, other) = (rig.tensor()?, rig.zeros(LEN)?);
     let stream = stream()?;
-    let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     ensure(ticket.access() == Access::Read, "it says what for")?;
     ensure(ticket.stream() == stream.id(), "it says for whom")?;
     ensure(ticket.storage_id() == id(&tensor)?, "it says to what")?;
@@ -35,7 +37,9 @@ pub(super) fn device_writes<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let (tensor, other) = (rig.tensor()?, rig.zeros(LEN)?);
     let stream = stream()?;
     let slice = tensor.slice(..4).demand("a slice")?;
-    let ticket = slice.begin(Access::Write, stream.id()).demand("a ticket")?;
+    let ticket = slice
+        .try_begin(Access::Write, stream.id())
+        .demand("a ticket")?;
     ensure(tensor.in_flight() == (0, 1), "one device writes")?;
     let held = would_block(&tensor)?;
     let mut byte = [7];
@@ -53,7 +57,7 @@ pub(super) fn device_writes<T: Target>(rig: &Rig<'_, T>) -> Outcome {
 pub(super) fn two_readers<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let tensor = rig.tensor()?;
     let (one, other) = (stream()?, stream()?);
-    let ticket = |access, stream: &wharf_engine::Stream| tensor.begin(access, stream.id());
+    let ticket = |access, stream: &wharf_engine::Stream| tensor.try_begin(access, stream.id());
     let first = ticket(Access::Read, &one).demand("a ticket")?;
     let second = ticket(Access::Read, &other).demand("a ticket of another stream")?;
     ensure(tensor.in_flight() == (2, 0), "two devices read")?;
@@ -74,7 +78,7 @@ pub(super) fn two_readers<T: Target>(rig: &Rig<'_, T>) -> Outcome {
 pub(super) fn one_stream<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let tensor = rig.tensor()?;
     let (one, other) = (stream()?, stream()?);
-    let ticket = |access, stream: &wharf_engine::Stream| tensor.begin(access, stream.id());
+    let ticket = |access, stream: &wharf_engine::Stream| tensor.try_begin(access, stream.id());
     let tickets = [
         ticket(Access::Write, &one).demand("a ticket")?,
         ticket(Access::Read, &one).demand("a read behind a write of one stream")?,
@@ -97,9 +101,11 @@ pub(super) fn outlives<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let tensor = rig.tensor()?;
     let stream = stream()?;
     let during = rig.in_use();
-    let first = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let first = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     let second = tensor
-        .begin(Access::Write, stream.id())
+        .try_begin(Access::Write, stream.id())
         .demand("a ticket")?;
     ensure(rig.in_use() == during, "a ticket takes no memory")?;
     drop(tensor);
@@ -120,7 +126,7 @@ pub(super) fn for_ever<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let (tensor, other) = (rig.tensor()?, rig.zeros(LEN)?);
     let stream = stream()?;
     let ticket = tensor
-        .begin(Access::Write, stream.id())
+        .try_begin(Access::Write, stream.id())
         .demand("a ticket")?;
     let storage = id(&tensor)?;
     let never = || TensorError::WouldDeadlock { storage };

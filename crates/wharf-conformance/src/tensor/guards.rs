@@ -22,7 +22,9 @@ pub(super) fn lends<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     shows(&tensor, b"tensors are BYTES behind a fence")?;
     // Beside a device that reads it may be read, and no more.
     let stream = stream()?;
-    let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     drop(tensor.try_lend().demand("a loan to read")?);
     let held = would_block(&tensor)?;
     refused("a loan to write", tensor.try_lend_mut().map(|_| ()), held)?;
@@ -42,13 +44,13 @@ pub(super) fn guarded<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let reads = (tensor.lend(), tensor.lend());
     let reads = (reads.0.demand("a loan")?, reads.1.demand("a second one")?);
     tensor.read(0, &mut byte).demand("a read beside it")?;
-    let ticket = tensor.begin(Access::Read, stream.id());
+    let ticket = tensor.try_begin(Access::Read, stream.id());
     drop(ticket.demand("a device that reads beside it")?);
     refused("a write", tensor.write(0, b"X"), guarded())?;
     refused("a fill", tensor.fill(0), guarded())?;
     refused("a copy", tensor.copy_from(&tensor), guarded())?;
     refused("a loan to write", tensor.lend_mut().map(|_| ()), guarded())?;
-    let ticket = tensor.begin(Access::Write, stream.id());
+    let ticket = tensor.try_begin(Access::Write, stream.id());
     refused("a device that writes", ticket, guarded())?;
     refused("a split", tensor.split(0), guarded())?;
     drop(reads.0);
@@ -62,7 +64,7 @@ pub(super) fn guarded<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let write = tensor.lend_mut().demand("a loan to write")?;
     refused("a read", tensor.read(0, &mut byte), guarded())?;
     refused("a loan", tensor.lend().map(|_| ()), guarded())?;
-    let ticket = tensor.begin(Access::Read, stream.id());
+    let ticket = tensor.try_begin(Access::Read, stream.id());
     refused("a device that reads", ticket, guarded())?;
     drop(write);
     shows(&tensor, &BYTES)?;
@@ -76,7 +78,7 @@ pub(super) fn not_lent<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let storage = id(&tensor)?;
     let stream = stream()?;
     let ticket = tensor
-        .begin(Access::Write, stream.id())
+        .try_begin(Access::Write, stream.id())
         .demand("a ticket")?;
     // Whoever asks is not kept waiting for what cannot be.
     let none = || TensorError::NotHostAddressable { storage };

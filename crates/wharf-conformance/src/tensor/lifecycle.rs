@@ -25,7 +25,11 @@ pub(super) fn empty<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     refused("a fill", empty.fill(0), none())?;
     refused("a slice", empty.slice(..), none())?;
     refused("a split", empty.split(0), none())?;
-    refused("a ticket", empty.begin(Access::Read, stream.id()), none())?;
+    refused(
+        "a ticket",
+        empty.try_begin(Access::Read, stream.id()),
+        none(),
+    )?;
     refused("a loan", empty.lend().map(|_| ()), none())?;
     let tensor = rig.tensor()?;
     refused("a copy of nothing", tensor.copy_from(&empty), none())?;
@@ -66,7 +70,9 @@ pub(super) fn placeholder<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     refused("a loan", lent, TensorError::NotHostAddressable { storage })?;
     // Its fence is a fence.
     let stream = stream()?;
-    let ticket = later.begin(Access::Write, stream.id()).demand("a ticket")?;
+    let ticket = later
+        .try_begin(Access::Write, stream.id())
+        .demand("a ticket")?;
     refused(
         "a read under a device",
         later.try_read(0, &mut bytes),
@@ -102,21 +108,31 @@ pub(super) fn round_trip<T: Target>(rig: &Rig<'_, T>) -> Outcome {
 
 pub(super) fn shared<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let tensor = rig.tensor()?;
-    let back = |tensor: Tensor<T>, what| {
+    let back = |tensor: Tensor<T>, error, what| {
         let len = tensor.len();
         let back = tensor.into_segment().err().demand(what)?;
-        equal("the length of what comes back", back.len(), len)?;
-        Ok::<_, Failure>(back)
+        equal("the length of what comes back", back.value.len(), len)?;
+        ensure(back.error == error, what)?;
+        Ok::<_, Failure>(back.value)
     };
+    let storage = tensor.storage_id().demand("a storage")?;
+    let one_other = TensorError::Shared { storage, others: 1 };
     let clone = tensor.clone();
-    let tensor = back(tensor, "one of two takes no segment out")?;
+    let tensor = back(tensor, one_other, "one of two takes no segment out")?;
     drop(clone);
     let slice = tensor.slice(3..).demand("a slice")?;
-    let slice = back(slice, "nor does a slice beside its whole")?;
+    let slice = back(slice, one_other, "nor does a slice beside its whole")?;
     drop(slice);
     let stream = stream()?;
-    let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
-    let tensor = back(tensor, "nor anybody while a device has access")?;
+    let ticket = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
+    let in_flight = TensorError::InFlight {
+        storage,
+        reads: 1,
+        writes: 0,
+    };
+    let tensor = back(tensor, in_flight, "nor anybody while a device has access")?;
     drop(ticket);
     shows(&tensor, &BYTES)?;
     ensure(tensor.into_segment().is_ok(), "the only holder does")?;
@@ -148,7 +164,7 @@ pub(super) fn attach<T: Target>(rig: &Rig<'_, T>) -> Outcome {
 pub(super) fn attach_in_flight<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let mut tensor = rig.zeros(LEN)?;
     let stream = stream()?;
-    let ticket = |access| tensor.begin(access, stream.id()).demand("a ticket");
+    let ticket = |access| tensor.try_begin(access, stream.id()).demand("a ticket");
     let tickets = [
         ticket(Access::Write)?,
         ticket(Access::Read)?,
@@ -200,7 +216,9 @@ pub(super) fn split<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     equal("bytes of the first part", first.len(), at)?;
     equal("bytes of the second part", second.len(), len - at)?;
     let stream = stream()?;
-    let filling = first.begin(Access::Write, stream.id()).demand("a ticket")?;
+    let filling = first
+        .try_begin(Access::Write, stream.id())
+        .demand("a ticket")?;
     second
         .try_write(1, b"pong")
         .demand("a write to the other part")?;
@@ -214,7 +232,7 @@ pub(super) fn split<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     // None of them waits.
     refused("a read of the whole", whole.read(0, &mut [0]), is_split())?;
     refused("a fill of the whole", whole.fill(1), is_split())?;
-    let ticket = whole.begin(Access::Read, stream.id());
+    let ticket = whole.try_begin(Access::Read, stream.id());
     refused("a device's access to the whole", ticket, is_split())?;
     refused("a second split", whole.split(at), is_split())?;
     drop(filling);
@@ -237,7 +255,9 @@ pub(super) fn rejoin<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     applies(len <= rig.memory.backend().max_segment_size(), TOO_LARGE)?;
     let whole = rig.zeros(len)?;
     let stream = stream()?;
-    let ticket = whole.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = whole
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     refused(
         "a split under a device",
         whole.split(at),
@@ -256,7 +276,9 @@ pub(super) fn rejoin<T: Target>(rig: &Rig<'_, T>) -> Outcome {
         storage: id(&whole)?,
     };
     refused("a read beside a part", whole.read(0, &mut [0]), split)?;
-    let ticket = second.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = second
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     drop(second);
     refused(
         "a read beside a device at a part",

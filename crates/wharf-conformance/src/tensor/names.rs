@@ -110,7 +110,9 @@ pub(super) fn listed<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     ensure(second.space() == tensor.space(), "it says in what space")?;
     equal("holders", second.holders(), 3)?;
     let stream = stream()?;
-    let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     let held = directory.find(storage).next().demand("it is there still")?;
     ensure(held.in_flight() == (1, 0), "it says who has access")?;
     let error = tensor.try_fill(1).err().demand("a write under a device")?;
@@ -185,7 +187,7 @@ pub(super) fn completions<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     // No access to the bytes is needed, and none had.
     let stream = stream()?;
     let ticket = tensor
-        .begin(Access::Write, stream.id())
+        .try_begin(Access::Write, stream.id())
         .demand("a ticket")?;
     done.complete();
     done.wait_for(1).demand("a wait beside a device")?;

@@ -45,7 +45,7 @@ pub(super) fn woken<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let probe = Probe::claim()?;
     let (tensor, other) = (rig.tensor()?, rig.zeros(LEN)?);
     let (one, two) = (stream()?, stream()?);
-    let device = |access| tensor.begin(access, one.id()).demand("a ticket");
+    let device = |access| tensor.try_begin(access, one.id()).demand("a ticket");
 
     let mut bytes = [0; 5];
     {
@@ -111,7 +111,9 @@ pub(super) fn dropped<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     let stream = stream()?;
     let mut bytes = [7; 5];
     for polls in 0..3 {
-        let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+        let ticket = tensor
+            .try_begin(Access::Read, stream.id())
+            .demand("a ticket")?;
         {
             let mut write = pin!(tensor.when_ready().write(0, b"XXXX"));
             let mut fill = pin!(tensor.when_ready().fill(0));
@@ -130,7 +132,7 @@ pub(super) fn dropped<T: Target>(rig: &Rig<'_, T>) -> Outcome {
         is_free(&tensor)?;
 
         let ticket = tensor
-            .begin(Access::Write, stream.id())
+            .try_begin(Access::Write, stream.id())
             .demand("a ticket")?;
         {
             let mut read = pin!(tensor.when_ready().read(0, &mut bytes));
@@ -146,7 +148,9 @@ pub(super) fn dropped<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     is_all(&other, 0)?;
 
     // Who reads queues behind who waits to write, and is woken when that one gives up.
-    let ticket = tensor.begin(Access::Read, stream.id()).demand("a ticket")?;
+    let ticket = tensor
+        .try_begin(Access::Read, stream.id())
+        .demand("a ticket")?;
     let mut read = pin!(tensor.when_ready().read(0, &mut bytes));
     {
         let mut write = pin!(tensor.when_ready().fill(0));
