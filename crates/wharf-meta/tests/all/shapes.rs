@@ -22,6 +22,26 @@ fn elements_and_bytes_are_products() {
 }
 
 #[test]
+fn shapes_are_the_same_where_their_axes_are() {
+    let pair = shape(&[2, 3]);
+    assert!(pair == shape(&[2, 3]) && pair != shape(&[3, 2]) && pair != shape(&[2, 3, 1]));
+    assert!(pair == [2, 3] && pair != [2, 4] && pair == [2, 3][..] && pair != [2][..]);
+    let set = std::collections::HashSet::from([pair, shape(&[2, 3]), shape(&[6]), Shape::SCALAR]);
+    assert_eq!(set.len(), 3);
+    let hash = |shape: Shape| {
+        use std::hash::{BuildHasher, RandomState};
+        let state = RandomState::new();
+        move |other: Shape| state.hash_one(shape) == state.hash_one(other)
+    };
+    assert!(hash(pair)(shape(&[2, 3])));
+    // They differ in a hash that is any good.
+    assert!((1..20).any(|n| !hash(pair)(shape(&[n, 7]))));
+    assert_eq!(Shape::try_from(&[2, 3][..]), Ok(pair));
+    let refused = Shape::try_from(&[1; 9][..]).unwrap_err();
+    assert_eq!(refused.to_string(), "9 axes, there may be 8");
+}
+
+#[test]
 fn what_does_not_fit_is_refused_with_the_numbers() {
     assert_eq!(Shape::new(&[1; 9]), Err(ShapeError::Rank { rank: 9 }));
     assert_eq!(shape(&[1; 8]).rank(), RANK_MAX);

@@ -382,3 +382,12 @@ proptest! {
         prop_assert_eq!(&all[first..first + values.len()], &values[..]);
     }
 }
+
+#[test]
+fn a_typed_tensor_counts_its_elements_and_gives_its_bytes_back() {
+    let typed = Typed::new(host(&[1, 2, 3, 4, 5, 6]), DType::U16, shape(&[3])).unwrap();
+    assert_eq!((typed.len(), typed.is_empty()), (3, false));
+    assert_eq!(*typed.into_tensor().lend().unwrap(), [1, 2, 3, 4, 5, 6]);
+    let none = Typed::new(host(&[]), DType::U16, shape(&[0, 2])).unwrap();
+    assert_eq!((none.len(), none.is_empty()), (0, true));
+}

@@ -211,6 +211,15 @@ fn runs_are_rows_of_their_streams_also_those_that_are_aborted() {
     let launches = events.iter().filter(|event| event["ph"] == "i");
     let launches = launches.filter(|event| event["name"].as_str().unwrap().starts_with("launched"));
     assert_eq!(launches.count(), 2);
+    // The rows are named once each, however much runs in them.
+    for (name, value) in [
+        ("process_name", "queues".to_owned()),
+        ("thread_name", format!("stream {stream}")),
+    ] {
+        let named =
+            |event: &&serde_json::Value| event["name"] == name && event["args"]["name"] == value;
+        assert_eq!(events.iter().filter(named).count(), 1, "{name}");
+    }
 }
 
 #[test]
