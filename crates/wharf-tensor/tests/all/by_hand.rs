@@ -99,7 +99,7 @@ fn a_ticket_says_where_the_device_is_to_go() {
     let at = |tensor: &Tensor<Timed>| {
         let ticket = tensor.begin(Access::Read, stream.id()).unwrap();
         assert_eq!(ticket.place(), tensor.place());
-        assert_eq!(ticket.is_empty(), ticket.len() == 0);
+        assert_eq!(ticket.is_empty(), tensor.is_empty());
         match ticket.place() {
             Some(Place::Host(base)) => (base.addr().get(), ticket.len()),
             other => panic!("{other:?}"),
