@@ -75,6 +75,7 @@ mod set;
 mod shorten;
 mod transfer;
 pub mod usage;
+mod vends_uninit;
 pub mod wrap;
 mod writer;
 
@@ -106,6 +107,7 @@ pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};
 pub use segment::{Init, ReadOnly, SegmentMut, State, Uninit};
 pub use shorten::Shortens;
 pub use transfer::read_raw;
+pub use vends_uninit::VendsUninit;
 pub use wharf_source::Census;
 pub use wrap::{Checked, FaultInject, Quota, Scrub, Share, Shared, Traced, Waitable};
 pub use writer::{NoRoom, ReadFromError, SegmentWriter};

@@ -16,7 +16,7 @@ use core::ptr::NonNull;
 
 use crate::{
     AllocError, AllocHint, BackendRef, Caps, Erases, ForeignSegment, Header, HostBackend,
-    MemBackend, NotHostAddressable, Place, ReadableBackend, TransferError, transfer,
+    MemBackend, NotHostAddressable, Place, ReadableBackend, TransferError, VendsUninit, transfer,
 };
 
 mod sealed {
@@ -186,8 +186,18 @@ impl<R: BackendRef> SegmentMut<R, Uninit> {
         self.filled(0)
     }
 
-    /// The bytes, to be filled in place; then call [`assume_init`](Self::assume_init).
+    /// The bytes, to be filled in place; then call [`assume_init`](Self::assume_init). Not of what was lent by `&mut [u8]`: safe code could
+    /// take values away there ([`VendsUninit`]).
+    #[inline]
     pub fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>]
+    where
+        R::Backend: VendsUninit,
+    {
+        self.fresh_bytes()
+    }
+
+    /// [`as_uninit_mut`](Self::as_uninit_mut) for whoever puts values there and takes none away.
+    pub(crate) fn fresh_bytes(&mut self) -> &mut [MaybeUninit<u8>]
     where
         R::Backend: HostBackend,
     {

@@ -11,7 +11,7 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 
-use crate::{BackendRef, HostBackend, SegmentMut, Shortens, Uninit};
+use crate::{BackendRef, HostBackend, SegmentMut, Shortens, Uninit, VendsUninit};
 
 /// A fresh segment of host memory, and how much of it is written: from the first byte on, by copies, by a reader, or by a
 /// device.
@@ -187,7 +187,7 @@ where
     #[must_use]
     pub fn written_mut(&mut self) -> &mut [u8] {
         let written = self.written;
-        let bytes = &mut self.segment.as_uninit_mut()[..written];
+        let bytes = &mut self.segment.fresh_bytes()[..written];
         // SAFETY: they have values (invariants 1 and 2).
         unsafe { bytes.assume_init_mut() }
     }
@@ -249,7 +249,7 @@ where
         reader: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, ReadFromError<E>> {
         let (written, valued, room) = (self.written, self.valued, self.room());
-        let bytes = self.segment.as_uninit_mut();
+        let bytes = self.segment.fresh_bytes();
         for byte in &mut bytes[valued..] {
             byte.write(0);
         }
@@ -287,7 +287,10 @@ where
     /// assert_eq!(*frame.finish(), *b"frame");
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn unwritten(&mut self) -> &mut [MaybeUninit<u8>] {
+    pub fn unwritten(&mut self) -> &mut [MaybeUninit<u8>]
+    where
+        R::Backend: VendsUninit,
+    {
         // It may take the values away that a reader has left there.
         self.valued = self.written;
         self.rest_mut()
@@ -295,13 +298,14 @@ where
 
     /// What is left. Whoever asks puts values there, and takes none away.
     fn rest_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        &mut self.segment.as_uninit_mut()[self.written..]
+        &mut self.segment.fresh_bytes()[self.written..]
     }
 
-    /// Declares the next `bytes` written.
+    /// Declares the next `bytes` written: by somebody who was given [`unwritten`](Self::unwritten), or by a device that had the segment
+    /// [in flight](SegmentMut::hand_over).
     ///
     /// # Safety
-    /// They are: the first `bytes` of [`unwritten`](Self::unwritten) have values.
+    /// They are: so many bytes behind what was written have values.
     ///
     /// # Errors
     /// There is no room for so many. Nothing has changed.

@@ -23,7 +23,7 @@ impl<T: Target> Tensor<T> {
     /// it is.
     ///
     /// # Errors
-    /// The lengths differ, the fence cannot grant the access, or a device was closed. Nothing was written then, but for
+    /// The lengths differ, this memory is [read-only](TensorError::ReadOnly), the fence cannot grant the access, or a device was closed. Nothing was written then, but for
     /// [`TensorError::Partial`], which says how much.
     pub fn copy_from(&self, source: &Self) -> Result<(), TensorError> {
         self.copy_with(source, FOREVER)

@@ -101,7 +101,7 @@ pub enum TensorError {
         storage: StorageId,
     },
     /// Others hold the storage too: clones, slices, and who waits for it.
-    Shared {
+    Held {
         /// Which.
         storage: StorageId,
         /// How many, beside the tensor that was asked.
@@ -186,7 +186,7 @@ impl TensorError {
             | Self::InFlight { storage, .. }
             | Self::ReadOnly { storage }
             | Self::NotReadOnly { storage }
-            | Self::Shared { storage, .. }
+            | Self::Held { storage, .. }
             | Self::Part { storage, .. }
             | Self::Placeholder { storage }
             | Self::Busy { storage, .. }
@@ -235,8 +235,8 @@ impl TensorError {
             ),
             Self::ReadOnly { .. } => write!(f, "{storage} is read-only memory"),
             Self::NotReadOnly { .. } => write!(f, "{storage} is not read-only memory"),
-            Self::Shared { others: 1, .. } => write!(f, "somebody else holds {storage}, too"),
-            Self::Shared { others, .. } => write!(f, "{others} others hold {storage}, too"),
+            Self::Held { others: 1, .. } => write!(f, "somebody else holds {storage}, too"),
+            Self::Held { others, .. } => write!(f, "{others} others hold {storage}, too"),
             Self::Part { whole, at, .. } => {
                 write!(f, "{storage} is a part of {whole}, from {at} on")
             }

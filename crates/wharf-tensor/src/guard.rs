@@ -76,7 +76,7 @@ impl<T: Target> Tensor<T> {
     /// Lends the bytes to be written. Blocks while a device reads or writes the storage.
     ///
     /// # Errors
-    /// The bytes are in device memory, or the fence cannot grant the access.
+    /// The bytes are in device memory or [read-only](TensorError::ReadOnly), or the fence cannot grant the access.
     pub fn lend_mut(&self) -> Result<WriteGuard<'_, T>, TensorError> {
         self.lend_mut_with(Patience::Until(None))
     }

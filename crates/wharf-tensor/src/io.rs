@@ -42,7 +42,8 @@ impl<T: Target> Tensor<T> {
     /// Copies `bytes` into the tensor at `offset`. Blocks while a device reads or writes the storage.
     ///
     /// # Errors
-    /// The range leaves the tensor, the fence cannot grant the access, or the device is closed. Nothing was written then.
+    /// The memory is [read-only](TensorError::ReadOnly), the range leaves the tensor, the fence cannot grant the access, or the device
+    /// is closed. Nothing was written then.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), TensorError> {
         self.write_with(offset, bytes, FOREVER)
     }

@@ -63,7 +63,8 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
     /// between.
     ///
     /// # Errors
-    /// An operand cannot be had, two operands overlap and one is written, or the engine takes none. Nothing is held then.
+    /// An operand cannot be had (an output over [read-only](TensorError::ReadOnly) memory never), two operands overlap and one is written,
+    /// or the engine takes none. Nothing is held then.
     fn launch<'e>(
         &'e self,
         command: Command,

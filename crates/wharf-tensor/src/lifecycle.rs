@@ -105,7 +105,7 @@ impl<T: Target> Tensor<T> {
     /// let frame = Tensor::alloc(&target, Heap::new(), 64)?;
     /// let header = frame.slice(..14)?;
     /// let refused = frame.into_segment().unwrap_err();
-    /// assert!(matches!(refused.error, TensorError::Shared { others: 1, .. }));
+    /// assert!(matches!(refused.error, TensorError::Held { others: 1, .. }));
     /// let frame = refused.value;
     /// drop(header);
     /// assert_eq!(frame.into_segment().map_err(|refused| refused.error)?.len(), 64);
@@ -117,7 +117,7 @@ impl<T: Target> Tensor<T> {
     ///
     /// | | |
     /// |---|---|
-    /// | [`Shared`](TensorError::Shared) | so many others hold the storage |
+    /// | [`Held`](TensorError::Held) | so many others hold the storage |
     /// | [`InFlight`](TensorError::InFlight) | so many device accesses are under way |
     /// | [`Split`](TensorError::Split) | its parts have it |
     /// | [`Part`](TensorError::Part) | it is one, and the segment is that of the whole |
@@ -141,12 +141,9 @@ impl<T: Target> Tensor<T> {
     fn taken_out<S: Valued>(
         mut self,
     ) -> Result<SegmentMut<T::Memory, S>, Returned<Self, TensorError>> {
-        let (offset, len) = (self.offset(), self.len());
-        let storage = match self.take_sole_storage::<S>() {
-            Ok(storage) => storage,
-            Err(error) => return Err(Returned::new(error, self)),
-        };
-        let taken = storage.into_segment::<S>();
-        taken.map_err(|(storage, error)| Returned::new(error, Self::window(storage, offset, len)))
+        match self.take_segment() {
+            Ok(segment) => Ok(segment),
+            Err(error) => Err(Returned::new(error, self)),
+        }
     }
 }

@@ -127,8 +127,6 @@ impl<'t, T: Target> WhenReady<'t, T> {
                 source: source.len(),
             });
         }
-        // Before the source is waited for.
-        to.writable()?;
         if to.is_same(from) {
             let mut hold = to.write_when_ready().await?;
             let _traced = tensor.traced(to, TraceKind::Write, len);

@@ -461,8 +461,8 @@ impl<T: Target> StorageRef<T> {
         Ok(())
     }
 
-    /// What keeps [`into_segment`](Self::into_segment) from succeeding, as long as nobody begins an access.
-    pub(crate) fn holds_segment<S: Kept>(&self) -> Result<(), TensorError> {
+    /// What keeps [`into_segment`](Self::into_segment) from succeeding.
+    fn holds_segment<S: Kept>(&self) -> Result<(), TensorError> {
         let storage = self.id();
         // First what no waiting mends.
         match &self.get().bytes {
@@ -482,12 +482,15 @@ impl<T: Target> StorageRef<T> {
     }
 
     /// The segment, if it is in state `S`, this is the only handle, no device has access, and it is not a part or a placeholder.
+    /// When that is certain, and the storage still there, `before` is called.
     pub(crate) fn into_segment<S: Kept>(
         self,
+        before: impl FnOnce(),
     ) -> Result<SegmentMut<T::Memory, S>, (Self, TensorError)> {
         if let Err(error) = self.holds_segment::<S>() {
             return Err((self, error));
         }
+        before();
         let this = ManuallyDrop::new(self);
         let freed = this.event(TraceKind::Free);
         // SAFETY: one holder, and that was ours; no device access, and nobody is left who could begin one.
@@ -545,7 +548,7 @@ impl<T: Target> StorageRef<T> {
         // The parts of a storage are among those that keep it, and name it better.
         match self.get().fence.idle() {
             Err(Busy::Split) => TensorError::Split { storage },
-            _ => TensorError::Shared { storage, others },
+            _ => TensorError::Held { storage, others },
         }
     }
 

@@ -274,11 +274,20 @@ impl<T: Target> Tensor<T> {
         self.storage.as_ref().ok_or(TensorError::NoStorage)
     }
 
-    /// The storage, if nobody else has it and there is a segment of its own under it. What is left is empty, and its name gone.
-    pub(crate) fn take_sole_storage<S: Valued>(&mut self) -> Result<StorageRef<T>, TensorError> {
-        self.storage()?.holds_segment::<S>()?;
-        self.identity = None;
-        self.storage.take().ok_or(TensorError::NoStorage)
+    /// The segment of its own that is under it, if nobody else has the storage. What is left is empty then, and its name gone;
+    /// otherwise it is as it was.
+    pub(crate) fn take_segment<S: Valued>(
+        &mut self,
+    ) -> Result<SegmentMut<T::Memory, S>, TensorError> {
+        let storage = self.storage.take().ok_or(TensorError::NoStorage)?;
+        // Before the storage goes (invariant 3 of `identity`), and not unless it does.
+        match storage.into_segment(|| self.identity = None) {
+            Ok(segment) => Ok(segment),
+            Err((storage, error)) => {
+                self.storage = Some(storage);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) const fn identity(&self) -> Option<&IdentityRef<T>> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, DeviceAddress, FaultInject,
     Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, NotHostAddressable, Place,
-    SegmentMut, StaticPool, TransferError, Uninit,
+    SegmentMut, StaticPool, TransferError, Uninit, VendsUninit,
 };
 use wharf_sync::{Blocking, Unsync};
 
@@ -154,6 +154,8 @@ unsafe impl<const FAR: bool> MemBackend for Logged<FAR> {
 
 // SAFETY: the places are the pool's.
 unsafe impl HostBackend for Logged<false> {}
+// SAFETY: a pool's slots. (The test that says they have values takes none away.)
+unsafe impl VendsUninit for Logged<false> {}
 
 /// The bytes, wherever they are.
 fn bytes<R: BackendRef>(segment: &SegmentMut<R>) -> Vec<u8> {

@@ -240,6 +240,19 @@ fn what_does_not_fit_is_told_with_numbers() {
     }
 }
 
+/// What was lent keeps its values, whatever is done with a fresh segment of it.
+#[test]
+fn what_is_lent_is_written_as_far_as_it_goes() {
+    let mut lent = *b"........";
+    let memory = BorrowedExclusive::<Unsync>::exclusive(&mut lent);
+    let mut writer = memory.alloc(8).unwrap().writer();
+    writer.append(b"head").unwrap();
+    // SAFETY: lent bytes have values, written or not.
+    unsafe { writer.advance(2) }.unwrap();
+    assert_eq!(*writer.finish(), *b"head..");
+    assert_eq!(&lent, b"head....");
+}
+
 /// A segment of 20 bytes of `backend` is shortened twice, and its memory is whole again when it has gone back.
 fn shortens<B: MemBackend + Shortens>(backend: &B) {
     let before = backend.census().in_use;

@@ -109,10 +109,7 @@ fn a_storage_is_not_taken_from_under_the_end_of_a_device_access() {
     }));
     // The device has let go of the bytes, but not of the control block.
     let refused = tensor.into_segment().expect_err("somebody is at the wake");
-    assert!(matches!(
-        refused.error,
-        TensorError::Shared { others: 1, .. }
-    ));
+    assert!(matches!(refused.error, TensorError::Held { others: 1, .. }));
     let tensor = refused.value;
 
     go_on.send(()).unwrap();

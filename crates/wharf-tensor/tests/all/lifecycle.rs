@@ -359,9 +359,9 @@ fn the_segment_comes_back_from_the_only_handle() {
     let storage = tensor.storage_id().unwrap();
     let others = (tensor.clone(), tensor.slice(1..2).unwrap());
     let ticket = tensor.begin(Access::Read, stream.id()).unwrap();
-    let tensor = refused(tensor, TensorError::Shared { storage, others: 2 });
+    let tensor = refused(tensor, TensorError::Held { storage, others: 2 });
     drop(others.1);
-    let tensor = refused(tensor, TensorError::Shared { storage, others: 1 });
+    let tensor = refused(tensor, TensorError::Held { storage, others: 1 });
     drop(others.0);
     let (reads, writes) = (1, 0);
     let in_flight = TensorError::InFlight {
@@ -382,7 +382,7 @@ fn the_segment_comes_back_from_the_only_handle() {
     assert_eq!(&bytes(&second), b"ce");
     drop((first, second));
     std::mem::forget(tensor.lend().unwrap());
-    refused(tensor.clone(), TensorError::Shared { storage, others: 1 });
+    refused(tensor.clone(), TensorError::Held { storage, others: 1 });
     let tensor = refused(tensor, TensorError::Guarded { storage });
     drop(tensor);
 

@@ -8,6 +8,7 @@ mod attach;
 mod auto_traits;
 mod batches;
 mod batches_model;
+mod by_hand;
 mod cache;
 mod callbacks;
 mod completion;

@@ -86,17 +86,16 @@ fn it_is_read_in_every_way() {
     assert_eq!((books.blocks(), books.foreign()), (0, 0));
 }
 
-/// Everything that writes, on a tensor that a device of another stream reads, so that whoever asked the fence would wait.
+/// Everything that writes, on a tensor that is lent, from one that is lent to be written: whoever asked a fence would be told of
+/// the guard.
 #[test]
 fn whatever_would_write_it_is_refused_before_the_fence_is_asked() {
     let (_, shelf, table) = table();
-    let (device, stream) = (Stream::claim().unwrap(), Stream::claim().unwrap());
+    let stream = Stream::claim().unwrap();
     let source = scratch(&shelf);
     source.write(0, b"RAM bank").unwrap();
     let (id, moment) = (stream.id(), Duration::from_secs(3600));
-    let reading = table.begin(Access::Read, device.id()).unwrap();
-    // Had by a device that writes, so that whoever asked for the source would wait, too.
-    let busy = source.begin(Access::Write, device.id()).unwrap();
+    let (reading, busy) = (table.lend().unwrap(), source.lend_mut().unwrap());
 
     let storage = table.storage_id().unwrap();
     let refused = Err(TensorError::ReadOnly { storage });
@@ -176,6 +175,33 @@ fn whatever_would_write_it_is_refused_before_the_fence_is_asked() {
     assert_eq!(table.in_flight(), (0, 0));
 }
 
+/// Two storages are taken in the order of their addresses; who may not write asks for neither.
+#[test]
+fn a_copy_into_it_waits_for_no_source_on_either_side() {
+    type Blocks = StaticPoolSource<Critical, 2048, 1>;
+    type Board = Firmware<Critical, Blocks>;
+    static BLOCKS: Blocks = StaticPoolSource::new();
+    static FLASH: BorrowedShared<'static, Critical> = BorrowedShared::shared(&TABLE);
+    static RAM: StaticPool<Critical, 8, 3> = StaticPool::new();
+    let board = Board::new(&BLOCKS);
+    let ram = || Tensor::alloc(&board, &RAM, 8).unwrap();
+    let below = ram();
+    let table = Tensor::from_segment(&board, FLASH.lend().unwrap()).unwrap();
+    let (above, bounce) = (ram(), ram());
+    let ids = [&below, &table, &above].map(|one| one.storage_id().unwrap().get());
+    assert!(ids.is_sorted(), "fresh blocks ascend: {ids:?}");
+
+    let engine = CpuEngine::<Critical, Tickets<Board>>::new(Stream::claim().unwrap());
+    let storage = table.storage_id().unwrap();
+    let error = TensorError::ReadOnly { storage };
+    for source in [&below, &above] {
+        let _lent = source.lend_mut().unwrap();
+        assert_eq!(table.copy_from(source), Err(error));
+        let through = table.copy_through(source, &bounce, &engine, &engine);
+        assert_eq!(through.unwrap_err().cause, CopyFault::Tensor(error));
+    }
+}
+
 #[test]
 fn a_launch_reads_it() {
     let (_, shelf, table) = table();
@@ -207,7 +233,7 @@ fn the_segment_comes_back_as_what_it_was() {
     let table = refused.value;
     let slice = table.slice(3..).unwrap();
     let refused = slice.into_read_only_segment().unwrap_err();
-    let shared = TensorError::Shared { storage, others: 1 };
+    let shared = TensorError::Held { storage, others: 1 };
     assert_eq!((refused.error, refused.value.len()), (shared, 5));
     drop(table);
     let segment = refused.value.into_read_only_segment().unwrap();

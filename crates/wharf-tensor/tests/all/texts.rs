@@ -62,11 +62,11 @@ fn an_error_of_a_tensor_names_the_storage_and_the_numbers() {
             "@ is not read-only memory",
         ),
         (
-            TensorError::Shared { storage, others: 1 },
+            TensorError::Held { storage, others: 1 },
             "somebody else holds @, too",
         ),
         (
-            TensorError::Shared { storage, others: 3 },
+            TensorError::Held { storage, others: 3 },
             "3 others hold @, too",
         ),
         (
