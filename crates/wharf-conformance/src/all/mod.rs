@@ -5,6 +5,7 @@ mod engines;
 mod lenders;
 mod sources;
 mod tensors;
+mod traces;
 mod wrappers;
 
 use core::cell::Cell;
@@ -45,7 +46,9 @@ pub fn run_tensors<P: SyncPolicy>(report: &mut dyn Report) -> Tally
 where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
 {
-    tensors::run::<P>(report)
+    let mut tally = tensors::run::<P>(report);
+    tally.add(traces::run::<P>(report));
+    tally
 }
 
 /// Shapes that the pools of [`run_all`] have room for.

@@ -35,6 +35,41 @@ pub(super) fn memory<T: Target>(rig: &Rig<'_, T>) -> Outcome {
     Ok(())
 }
 
+pub(super) fn names<T: Target>(rig: &Rig<'_, T>) -> Outcome {
+    let tensor = rig.tensor()?;
+    let part = || tensor.slice(12..17).demand("a slice");
+    let mut held: [Option<Tensor<T>>; BLOCKS] = [const { None }; BLOCKS];
+    for place in &mut held {
+        match part()?.named_static(rig.target, "bytes") {
+            Ok(named) => *place = Some(named),
+            Err(refused) => {
+                let full = (rig.in_use(), rig.blocks());
+                ensure(
+                    refused.error.alloc_error().is_some(),
+                    "it is for want of a block",
+                )?;
+                let back = refused.value;
+                ensure(back.name().is_none(), "what comes back has no name")?;
+                shows(&back, b"bytes")?;
+                ensure(
+                    (rig.in_use(), rig.blocks()) == full,
+                    "nothing was taken for it",
+                )?;
+                drop(
+                    held.iter_mut()
+                        .find_map(Option::take)
+                        .demand("it has room for a name")?,
+                );
+                let named = back.named_static(rig.target, "bytes");
+                let named = named.map_err(|refused| refused.error);
+                named.demand("a name, where one has gone")?;
+                return Ok(());
+            }
+        }
+    }
+    Err(Stop::Inapplicable("it has room for 32 names and more"))
+}
+
 /// Whether it is refused for want of a block.
 fn starved<V>(what: &'static str, answer: Result<V, TensorError>) -> Result<(), Failure> {
     let refusal = answer.err().demand(what)?;

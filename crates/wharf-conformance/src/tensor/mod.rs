@@ -252,7 +252,7 @@ macro_rules! settling {
 }
 pub(crate) use settling;
 
-fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 38] {
+fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 39] {
     settling! {
         "a tensor has the bytes that were written" => bytes::written,
         "a fill fills its window" => bytes::fills,
@@ -291,6 +291,7 @@ fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 38] {
         "completions are counted and waited for" => names::completions,
         "who waits for completions is woken" => names::reached,
         "memory that runs out is a value" => exhaustion::memory,
+        "names that run out are a value" => exhaustion::names,
         "control blocks that run out are a value" => exhaustion::blocks,
     }
 }

@@ -264,6 +264,7 @@ fn every_broken_part_of_a_target_is_found() {
             WrongSource::NeverFalls,
             "a placeholder has a length and no bytes",
         ),
+        (WrongSource::Spiteful, "names that run out are a value"),
         (
             WrongSource::Spiteful,
             "control blocks that run out are a value",
