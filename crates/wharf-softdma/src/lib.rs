@@ -7,8 +7,9 @@
 //!
 //! ```
 //! use wharf_backend::SegmentMut;
-//! use wharf_engine::{Command, Descriptor, Engine, KernelFault, Lent, Operand};
+//! use wharf_engine::{Command, Descriptor, Engine, EngineExt, KernelFault, Lent, Operand};
 //! use wharf_softdma::{Config, SoftDma};
+//! use wharf_sync::NoClock;
 //!
 //! // The cargo of this device's submissions is what they use: one segment each.
 //! type Buffer = SegmentMut<std::sync::Arc<wharf_softdma::Channel>>;
@@ -26,7 +27,7 @@
 //! // SAFETY: the operand is the cargo: initialised, and out of anybody's reach until it comes back.
 //! let sequence = unsafe { device.submit(descriptor, buffer) }?;
 //!
-//! let buffer = device.wait(sequence)??;
+//! let buffer = device.wait(sequence, &NoClock, None)??;
 //! let mut bytes = [0; 4];
 //! buffer.read(0, &mut bytes)?;
 //! assert_eq!(bytes, [2, 4, 6, 8]);
@@ -58,7 +59,6 @@
 mod activity;
 mod addresses;
 mod arena;
-mod barrier;
 mod channel;
 mod config;
 mod device;
@@ -69,10 +69,9 @@ mod ledger;
 mod ranges;
 
 pub use activity::Stats;
-pub use barrier::Barrier;
 pub use channel::Channel;
 pub use config::{ChannelConfig, Config, MAX_CHANNELS};
 pub use device::SoftDma;
-pub use error::{OpenError, WaitError};
+pub use error::OpenError;
 pub use faults::{Faults, Stall};
 pub use ledger::Ledger;
