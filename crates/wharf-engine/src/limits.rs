@@ -325,24 +325,26 @@ pub fn split_copy(
     source_limits: &Limits,
     destination: Extent,
     destination_limits: &Limits,
-) -> Result<Hops, CopyError> {
+) -> Result<Hops, SplitCopyError> {
     if source.len != destination.len {
-        return Err(CopyError::Lengths {
+        return Err(SplitCopyError::Lengths {
             source: source.len,
             destination: destination.len,
         });
     }
-    source_limits.reaches(source).map_err(CopyError::Source)?;
+    source_limits
+        .reaches(source)
+        .map_err(SplitCopyError::Source)?;
     destination_limits
         .reaches(destination)
-        .map_err(CopyError::Destination)?;
+        .map_err(SplitCopyError::Destination)?;
     // The length is a multiple of it: the end that it belongs to has looked.
     let alignment = source_limits.alignment.max(destination_limits.alignment);
     let max_bytes = source_limits.max_bytes.min(destination_limits.max_bytes);
     let ends = [(source, source_limits), (destination, destination_limits)];
     if source.len > 0 {
         if max_bytes < alignment {
-            return Err(CopyError::MaxBytes {
+            return Err(SplitCopyError::MaxBytes {
                 max_bytes,
                 alignment,
             });
@@ -352,7 +354,7 @@ pub fn split_copy(
             // The start is as far from a cut as every other place at which an element could end.
             let meets = start & (alignment - 1) == 0 && limits.mask >= alignment - 1;
             if limits.crosses(extent) && !meets {
-                return Err(CopyError::Boundary {
+                return Err(SplitCopyError::Boundary {
                     start,
                     boundary: limits.mask + 1,
                     alignment,
@@ -372,11 +374,11 @@ pub fn split_copy(
     let needed = hops.needed();
     // The end with fewer elements is the one to name.
     let strict = if source_limits.max_elements <= destination_limits.max_elements {
-        source_limits.admits(needed).map_err(CopyError::Source)
+        source_limits.admits(needed).map_err(SplitCopyError::Source)
     } else {
         destination_limits
             .admits(needed)
-            .map_err(CopyError::Destination)
+            .map_err(SplitCopyError::Destination)
     };
     hops.left = strict?;
     Ok(hops)
@@ -596,7 +598,7 @@ impl core::error::Error for SplitError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum CopyError {
+pub enum SplitCopyError {
     /// The ends differ in length.
     Lengths {
         /// Bytes to read.
@@ -626,7 +628,7 @@ pub enum CopyError {
     },
 }
 
-impl fmt::Display for CopyError {
+impl fmt::Display for SplitCopyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lengths {
@@ -654,4 +656,4 @@ impl fmt::Display for CopyError {
     }
 }
 
-impl core::error::Error for CopyError {}
+impl core::error::Error for SplitCopyError {}

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wharf_engine::{
-    CopyError, DeviceAddress, Extent, Hop, Limits, LimitsError, Rules, SplitError, split_copy,
+    DeviceAddress, Extent, Hop, Limits, LimitsError, Rules, SplitCopyError, SplitError, split_copy,
 };
 
 const KIB: u64 = 1 << 10;
@@ -271,7 +271,7 @@ fn hops(
     (from, source): (u64, Rules),
     (to, destination): (u64, Rules),
     len: u64,
-) -> Result<Vec<(u64, u64, u64)>, CopyError> {
+) -> Result<Vec<(u64, u64, u64)>, SplitCopyError> {
     let (source, destination) = (limits(source), limits(destination));
     let hops = split_copy(extent(from, len), &source, extent(to, len), &destination)?;
     let announced = hops.len();
@@ -332,7 +332,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     let run = |source, destination, len| hops(source, destination, len).unwrap_err();
     let unequal = split_copy(extent(0, 3), &Limits::NONE, extent(8, 4), &Limits::NONE);
-    let lengths = CopyError::Lengths {
+    let lengths = SplitCopyError::Lengths {
         source: 3,
         destination: 4,
     };
@@ -341,19 +341,22 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
         start: 2,
         alignment: 4,
     };
-    assert_eq!(run((2, words), (0, PAGES), 8), CopyError::Source(start));
     assert_eq!(
-        run((0, PAGES), (2, words), 8),
-        CopyError::Destination(start)
+        run((2, words), (0, PAGES), 8),
+        SplitCopyError::Source(start)
     );
     assert_eq!(
-        CopyError::Destination(start).to_string(),
+        run((0, PAGES), (2, words), 8),
+        SplitCopyError::Destination(start)
+    );
+    assert_eq!(
+        SplitCopyError::Destination(start).to_string(),
         "destination: address 0x2 is no multiple of 4"
     );
     // Each is fine on its own: bytes across a page, words anywhere. But words cannot stop at the page.
     assert_eq!(
         run((4094, PAGES), (0, words), 8),
-        CopyError::Boundary {
+        SplitCopyError::Boundary {
             start: 4094,
             boundary: 4096,
             alignment: 4
@@ -366,7 +369,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     assert_eq!(
         run((0, bytewise), (0, words), 4),
-        CopyError::Boundary {
+        SplitCopyError::Boundary {
             start: 0,
             boundary: 2,
             alignment: 4
@@ -378,7 +381,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     assert_eq!(
         run((0, short), (0, words), 4),
-        CopyError::MaxBytes {
+        SplitCopyError::MaxBytes {
             max_bytes: 3,
             alignment: 4
         }
@@ -391,11 +394,11 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     let many = |max| SplitError::TooManyElements { needed: 3, max };
     assert_eq!(
         run((4095, pages(2)), (4095, pages(9)), 4098),
-        CopyError::Source(many(2))
+        SplitCopyError::Source(many(2))
     );
     assert_eq!(
         run((4095, pages(9)), (4095, pages(1)), 4098),
-        CopyError::Destination(many(1))
+        SplitCopyError::Destination(many(1))
     );
 }
 
@@ -412,7 +415,7 @@ fn a_copy_that_ends_short_of_a_boundary_need_not_meet_it() {
     );
     assert_eq!(
         hops((4093, PAGES), (0, halfwords), 4),
-        Err(CopyError::Boundary {
+        Err(SplitCopyError::Boundary {
             start: 4093,
             boundary: 4096,
             alignment: 2
