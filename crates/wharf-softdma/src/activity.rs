@@ -8,6 +8,7 @@ use wharf_engine::{Cargo, Fault, Sequence};
 
 /// What became of the descriptors that a device took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Stats {
     /// Ran to their end.

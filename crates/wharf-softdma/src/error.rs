@@ -11,6 +11,7 @@ use crate::MAX_CHANNELS;
 
 /// Why a device was not opened. Nothing is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError {
     /// A channel has at least one byte of memory.
@@ -66,6 +67,7 @@ pub enum OpenError {
     /// The system refused the worker thread.
     Worker {
         /// Its reason.
+        #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
         kind: io::ErrorKind,
     },
 }

@@ -52,7 +52,7 @@
 //! transfer functions have. Kernels run on one CPU thread per device. There is no cache between host and device,
 //! so nothing needs maintenance. Memory is not scrubbed between segments. Where panics abort, a kernel's panic aborts.
 //!
-//! This crate needs `std`; it has no features.
+//! This crate needs `std`. Its feature `defmt` adds `defmt::Format` to errors and counts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
