@@ -63,7 +63,8 @@ pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
 pub use freight::{Freight, Manifest, Operands};
 pub use front::{EngineExt, RunError, ShipError, Shipped, Transfer};
 pub use limits::{
-    Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitCopyError, SplitError, split_copy,
+    Elements, Extent, Hop, Hops, Limits, LimitsError, ListElements, Rules, SplitCopyError,
+    SplitError, SplitListError, split_copy,
 };
 pub use queue::{DescriptorQueue, Job, QueueState};
 pub use stream::{Stream, StreamCell, StreamId, TooManyStreams};
