@@ -6,7 +6,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use wharf_backend::wrap::{AllocAsync, WaitError, Waits};
+use wharf_backend::wrap::{AllocAsync, AllocWaitError, Waits};
 use wharf_backend::{AllocError, AllocHint, SegmentMut, Uninit};
 use wharf_sync::{Clock, SyncPolicy};
 
@@ -227,7 +227,7 @@ fn hopeless<B: Waits>(backend: &B) -> Outcome {
         Poll::Pending => return Err(Failure::new("it is not waited for").into()),
     }
     match backend.alloc_wait(requested, &Late(Cell::new(0)), Some(Duration::ZERO)) {
-        Err(WaitError::Refused(error)) => {
+        Err(AllocWaitError::Refused(error)) => {
             refused("a segment that is too large", Err::<(), _>(error), expected)?;
         }
         _ => return Err(Failure::new("it is not waited for").into()),
@@ -253,9 +253,9 @@ fn deadline<B: Waits>(backend: &B) -> Outcome {
     let late = Late(Cell::new(0));
     let size = size(backend);
     let requested = match backend.alloc_wait(size, &late, Some(Duration::from_secs(1))) {
-        Err(WaitError::TimedOut { requested } | WaitError::WouldDeadlock { requested }) => {
-            requested
-        }
+        Err(
+            AllocWaitError::TimedOut { requested } | AllocWaitError::WouldDeadlock { requested },
+        ) => requested,
         _ => return Err(Failure::new("the wait ends without a segment").into()),
     };
     equal("the bytes it names", requested, size)?;

@@ -49,7 +49,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> CpuEngine<P, C, SLOTS> {
         while let Some(job) = self.queue.next() {
             // SAFETY: whoever submitted this job promised that its operands are valid and unshared
             // until it lands, which is after this call.
-            let outcome = unsafe { run_on_host(job.descriptor()) };
+            let outcome = job.run(|descriptor| unsafe { run_on_host(descriptor) });
             job.finish(outcome);
         }
         core::mem::forget(leaving);
@@ -209,6 +209,9 @@ unsafe impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Engine for CpuEngine<P,
         // As in `poll`.
         self.drive();
         self.queue.outstanding()
+    }
+    fn is_inside(&self) -> bool {
+        self.queue.is_inside()
     }
 }
 

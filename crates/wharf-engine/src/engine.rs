@@ -163,7 +163,7 @@ pub unsafe trait Engine {
         waker: Option<&Waker>,
     ) -> Poll<Option<Completion<Self::Cargo>>>;
 
-    /// Nobody will ask for this one: its slot is free as soon as it has landed.
+    /// Nobody will ask for this one: its slot is free as soon as it has landed and its cargo is dropped.
     fn detach(&self, sequence: Sequence);
 
     /// Takes a submission back that has not started; it completes with [`Fault::Aborted`]. One that runs or has
@@ -174,10 +174,21 @@ pub unsafe trait Engine {
     fn completed(&self) -> &<Self::Policy as SyncPolicy>::Event;
 
     /// From the oldest to the newest submission that has not landed; `None`: all have, also those that nobody has asked for
-    /// yet. What lies between may have landed, if it was aborted. See [`EngineExt::drain`](crate::EngineExt::drain).
+    /// yet. What lies between may have landed, if it was aborted. One that is [detached](Self::detach) counts until its cargo is
+    /// dropped, because that is when its segments are free. See [`EngineExt::drain`](crate::EngineExt::drain).
     ///
     /// An engine that works when it is polled works here, too.
     fn outstanding(&self) -> Option<RangeInclusive<Sequence>>;
+
+    /// Whether the engine cannot go on before its caller returns: a kernel that the engine runs on this very stack, or a cargo
+    /// that lands or is dropped on it. The waits of [`EngineExt`](crate::EngineExt) ask before they sleep, and answer
+    /// [`Unfinished::WouldDeadlock`](crate::Unfinished::WouldDeadlock).
+    ///
+    /// As provided, `false`: nothing of it runs on anybody's stack, or it cannot tell. Such an engine must not be waited for from
+    /// inside.
+    fn is_inside(&self) -> bool {
+        false
+    }
 }
 
 macro_rules! pass_on {
@@ -219,6 +230,9 @@ macro_rules! pass_on {
     }
     fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
         (**self).outstanding()
+    }
+    fn is_inside(&self) -> bool {
+        (**self).is_inside()
     }
 }
     };

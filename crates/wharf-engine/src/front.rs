@@ -20,9 +20,10 @@ use wharf_backend::{BackendRef, Place, Returned, SegmentMut};
 use wharf_sync::{Clock, Event, NoClock, Wake};
 
 use crate::freight::Operands;
+use crate::wait::wait_for;
 use crate::{
-    Cargo, Command, Completion, Descriptor, DescriptorError, Engine, Fault, Freight, Lent,
-    MAX_OPERANDS, Manifest, Operand, Sequence, SubmitError,
+    Cargo, Command, Completes, Completion, Descriptor, DescriptorError, Drains, Engine, Fault,
+    Freight, Lent, MAX_OPERANDS, Manifest, Operand, Sequence, SubmitError, Unfinished,
 };
 
 /// What every engine can do beyond [`Engine`]: submit safely, and wait.
@@ -38,32 +39,17 @@ pub trait EngineExt: Engine {
         clock: &K,
         deadline: Option<Duration>,
     ) -> Result<Completion<Self::Cargo>, Unfinished> {
-        loop {
-            // Sampled before the poll: a completion in between moves it on.
-            let seen = self.completed().epoch();
-            if let Poll::Ready(completion) = self.poll(sequence, None) {
-                return completion.ok_or(Unfinished::Taken);
-            }
-            match self.completed().wait(seen, clock, deadline) {
-                Wake::Notified => {}
-                ended @ (Wake::TimedOut | Wake::Never) => {
-                    // Once more, for a completion that came just then.
-                    let Poll::Ready(completion) = self.poll(sequence, None) else {
-                        return Err(if ended == Wake::Never {
-                            Unfinished::WouldDeadlock
-                        } else {
-                            Unfinished::TimedOut
-                        });
-                    };
-                    return completion.ok_or(Unfinished::Taken);
-                }
-            }
-        }
+        let ask = || match self.poll(sequence, None) {
+            Poll::Ready(Some(completion)) => Ok(Ok(completion)),
+            Poll::Ready(None) => Ok(Err(Unfinished::Taken { sequence })),
+            Poll::Pending => Err(sequence),
+        };
+        wait_for(self, ask, clock, deadline)?
     }
 
     /// A barrier: blocks until everything that was submitted before this call has landed, well or badly, or until `clock`
-    /// passes `deadline`. What is submitted meanwhile is not waited for. Completions stay for those who ask for them, and the
-    /// slots theirs.
+    /// passes `deadline`. What is submitted meanwhile is not waited for. Afterwards completions can be polled, the tickets of
+    /// tensors are released, and the cargo of what was detached is dropped; slots whose completion nobody has taken stay taken.
     ///
     /// ```
     /// use wharf_engine::{Command, CpuEngine, Descriptor, Engine, EngineExt, Stream};
@@ -79,40 +65,22 @@ pub trait EngineExt: Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Unfinished::TimedOut`] or [`Unfinished::WouldDeadlock`]; nothing has changed, and it may be called again.
+    /// [`Unfinished::TimedOut`] or [`Unfinished::WouldDeadlock`], with the oldest submission that it still waited for;
+    /// nothing has changed, and it may be called again.
     fn drain<K: Clock + ?Sized>(
         &self,
         clock: &K,
         deadline: Option<Duration>,
     ) -> Result<(), Unfinished> {
-        let newest = newest(self);
-        let mut given_up = None;
-        loop {
-            // Sampled before the test: a completion in between moves it on.
-            let seen = self.completed().epoch();
-            if landed(self, newest) {
-                return Ok(());
-            }
-            // Tested once more, for a completion that came just then.
-            if let Some(error) = given_up {
-                return Err(error);
-            }
-            given_up = match self.completed().wait(seen, clock, deadline) {
-                Wake::Notified => None,
-                Wake::TimedOut => Some(Unfinished::TimedOut),
-                Wake::Never => Some(Unfinished::WouldDeadlock),
-            };
-        }
+        self.drained().wait(clock, deadline)
     }
 
-    /// [`drain`](Self::drain), awaited: a future that is ready when everything submitted before this call has landed.
+    /// The barrier of [`drain`](Self::drain), to be awaited, polled, or waited for later: it stands behind everything that was
+    /// submitted before this call.
     ///
     /// It only asks. Dropping it at any poll changes nothing; its waker stays until the next completion.
     fn drained(&self) -> Drains<'_, Self> {
-        Drains {
-            engine: self,
-            newest: newest(self),
-        }
+        Drains::new(self)
     }
 
     /// A future of a submission's completion, `None` if that was taken.
@@ -120,11 +88,7 @@ pub trait EngineExt: Engine {
     /// It only asks, and owns nothing: dropping it at any time leaves the submission as it is, because whoever has the number
     /// can ask again. (A [`Transfer`] owns its number, and detaches when it is dropped.)
     fn completion(&self, sequence: Sequence) -> Completes<'_, Self> {
-        Completes {
-            engine: self,
-            sequence,
-            taken: false,
-        }
+        Completes::new(self, sequence)
     }
 
     /// Submits a command on what the cargo lists.
@@ -283,9 +247,11 @@ pub trait EngineExt: Engine {
         };
         let (completion, given_up) = match self.wait(sequence, clock, deadline) {
             Ok(completion) => (Some(completion), None),
-            Err(Unfinished::Taken) => (None, None),
-            Err(Unfinished::TimedOut) => (held.take_back(), Some(RunError::TimedOut)),
-            Err(Unfinished::WouldDeadlock) => (held.take_back(), Some(RunError::WouldDeadlock)),
+            Err(Unfinished::Taken { .. }) => (None, None),
+            Err(Unfinished::TimedOut { .. }) => (held.take_back(), Some(RunError::TimedOut)),
+            Err(Unfinished::WouldDeadlock { .. }) => {
+                (held.take_back(), Some(RunError::WouldDeadlock))
+            }
         };
         core::mem::forget(held);
         match (completion, given_up) {
@@ -415,12 +381,14 @@ impl<E: Engine + ?Sized> Transfer<'_, E> {
         deadline: Option<Duration>,
     ) -> Result<Completion<E::Cargo>, Unfinished> {
         if !self.open {
-            return Err(Unfinished::Taken);
+            return Err(Unfinished::Taken {
+                sequence: self.sequence,
+            });
         }
         let waited = self.engine.wait(self.sequence, clock, deadline);
         self.open = matches!(
             waited,
-            Err(Unfinished::TimedOut | Unfinished::WouldDeadlock)
+            Err(Unfinished::TimedOut { .. } | Unfinished::WouldDeadlock { .. })
         );
         waited
     }
@@ -461,103 +429,6 @@ impl<E: Engine + ?Sized> fmt::Debug for Transfer<'_, E> {
             .finish_non_exhaustive()
     }
 }
-
-/// The future of [`EngineExt::completion`].
-#[must_use = "a future does nothing until it is polled"]
-pub struct Completes<'e, E: Engine + ?Sized> {
-    engine: &'e E,
-    sequence: Sequence,
-    taken: bool,
-}
-
-impl<E: Engine + ?Sized> Future for Completes<'_, E> {
-    type Output = Option<Completion<E::Cargo>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.taken {
-            return Poll::Ready(None);
-        }
-        let polled = self.engine.poll(self.sequence, Some(context.waker()));
-        self.taken = polled.is_ready();
-        polled
-    }
-}
-
-impl<E: Engine + ?Sized> fmt::Debug for Completes<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completes")
-            .field("sequence", &self.sequence)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The newest submission that has not landed.
-fn newest<E: Engine + ?Sized>(engine: &E) -> Option<Sequence> {
-    engine.outstanding().map(|outstanding| *outstanding.end())
-}
-
-/// Whether everything up to `newest` has landed.
-fn landed<E: Engine + ?Sized>(engine: &E, newest: Option<Sequence>) -> bool {
-    let Some(newest) = newest else { return true };
-    let outstanding = engine.outstanding();
-    outstanding.is_none_or(|outstanding| *outstanding.start() > newest)
-}
-
-/// The future of [`EngineExt::drained`].
-#[must_use = "a future does nothing until it is polled"]
-pub struct Drains<'e, E: Engine + ?Sized> {
-    engine: &'e E,
-    newest: Option<Sequence>,
-}
-
-impl<E: Engine + ?Sized> Future for Drains<'_, E> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if landed(self.engine, self.newest) {
-            return Poll::Ready(());
-        }
-        self.engine.completed().register(context.waker());
-        // Again, for a completion that came before the waker was there.
-        if landed(self.engine, self.newest) {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    }
-}
-
-impl<E: Engine + ?Sized> fmt::Debug for Drains<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drains")
-            .field("newest", &self.newest)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a wait brought no completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum Unfinished {
-    /// The deadline passed first.
-    TimedOut,
-    /// Under this policy nobody else exists who could finish it.
-    WouldDeadlock,
-    /// The completion was taken already, or the submission detached, or there never was one.
-    Taken,
-}
-
-impl fmt::Display for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TimedOut => "the submission did not end in time",
-            Self::WouldDeadlock => "nobody is left to finish the submission",
-            Self::Taken => "how the submission ended was told already",
-        })
-    }
-}
-
-impl core::error::Error for Unfinished {}
 
 /// What became of a submission of `C`: under way, or back.
 pub type Shipped<'e, E, C> = Result<Transfer<'e, E>, Returned<C, ShipError>>;
@@ -608,7 +479,8 @@ pub enum RunError {
     Fault(Fault),
     /// It had not started when the deadline passed, and was taken back.
     TimedOut,
-    /// Under this policy nobody else exists who could have started it. It was taken back.
+    /// Nobody else could have started it: under this policy nobody else exists, or the caller is
+    /// [inside](Engine::is_inside) of the engine. It was taken back.
     WouldDeadlock,
     /// It has ended, but somebody else took the completion, and the cargo.
     Taken,

@@ -52,6 +52,7 @@ mod limits;
 mod queue;
 mod stream;
 mod submission_id;
+mod wait;
 
 pub use cpu::{CpuEngine, StaticCpuEngine, run_on_host};
 pub use descriptor::{
@@ -60,11 +61,13 @@ pub use descriptor::{
 pub use doorbell::{Barrier, DataBarrier, Doorbell};
 pub use engine::{Cargo, Completion, Engine, Fault, Sequence, SubmitError};
 pub use freight::{Freight, Manifest, Operands};
-pub use front::{Completes, Drains, EngineExt, RunError, ShipError, Shipped, Transfer, Unfinished};
+pub use front::{EngineExt, RunError, ShipError, Shipped, Transfer};
 pub use limits::{
-    CopyError, Elements, Extent, Hop, Hops, Limits, LimitsError, Rules, SplitError, split_copy,
+    Elements, Extent, Hop, Hops, Limits, LimitsError, ListElements, Rules, SplitCopyError,
+    SplitError, SplitListError, split_copy,
 };
 pub use queue::{DescriptorQueue, Job, QueueState};
 pub use stream::{Stream, StreamCell, StreamId, TooManyStreams};
 pub use submission_id::{SequenceTooLarge, SubmissionId};
+pub use wait::{Completes, Drains, Unfinished};
 pub use wharf_backend::{DeviceAddress, Place, Returned};

@@ -8,14 +8,14 @@ use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use wharf_backend::Returned;
-use wharf_sync::{ConstInit, Event, Lock, NoClock, SyncPolicy, Wake};
+use wharf_sync::{ConstInit, Event, Lock, NoClock, SyncPolicy, Wake, Who};
 
 use crate::{Cargo, Completion, Descriptor, Fault, Sequence, SubmitError};
 
 /// `SLOTS` descriptors in flight or waiting to be asked for.
 ///
 /// Many may submit and poll; one at a time runs. A slot is taken from `submit` until its completion is polled or, if
-/// detached, until it has landed.
+/// detached, until it has landed and its cargo is dropped.
 ///
 /// It lies in `.bss` as a `static`, and costs no start-up code:
 ///
@@ -43,6 +43,9 @@ pub struct QueueState<C, const SLOTS: usize> {
 
 struct Slot<C> {
     stage: Cell<Stage>,
+    /// Whose stack is in foreign code of this slot: what its cargo is told, its kernel, the cargo's drop. It cannot wait for the
+    /// slot. [`Who::SOLE`]: nobody, or a policy that cannot tell.
+    inside: Cell<Who>,
     /// From [`Stage::Queued`] on, until somebody takes it to run.
     waiting: Held<(Descriptor, C)>,
     /// In [`Stage::Done`].
@@ -89,6 +92,7 @@ impl<C> Slot<C> {
     const fn free() -> Self {
         Self {
             stage: Cell::new(Stage::Free),
+            inside: Cell::new(Who::SOLE),
             waiting: Held::nothing(),
             done: Held::nothing(),
         }
@@ -137,7 +141,7 @@ impl<C, const SLOTS: usize> QueueState<C, SLOTS> {
         self.slots.iter().filter(flies).count()
     }
 
-    /// From the oldest to the newest that is queued or runs.
+    /// From the oldest to the newest that is queued, runs, or is being dropped.
     fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
         let flying = || {
             self.slots.iter().filter_map(|slot| match slot.stage.get() {
@@ -244,6 +248,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
 
     /// Takes the next descriptor to run, unless another one is running: then whoever runs that takes the next.
     pub fn next(&self) -> Option<Job<'_, P, C, SLOTS>> {
+        let here = P::who();
         let mut job = self.state.with(|state| {
             if state.running.get() {
                 return None;
@@ -252,6 +257,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             let (descriptor, cargo) = slot.waiting.take()?;
             state.running.set(true);
             slot.stage.set(Stage::Running { sequence, detached });
+            slot.inside.set(here);
             Some(Job {
                 queue: self,
                 index,
@@ -264,6 +270,8 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         if let Some(cargo) = &mut job.cargo {
             cargo.taken_up(job.sequence);
         }
+        // From here on the runner may be a device that needs nobody's stack: see `Job::run`.
+        self.outside(job.index);
         Some(job)
     }
 
@@ -389,28 +397,34 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         self.state.with(QueueState::in_flight)
     }
 
-    /// The number of the last submission; zero if there was none.
-    pub fn last(&self) -> Sequence {
-        Sequence::new(self.state.with(|state| state.last.get()))
-    }
-
-    /// Whether everything that was submitted up to `sequence` has landed, aborted or not. Once so, it stays so:
-    /// what [`completed`](Self::completed) is waited for by a barrier.
-    pub fn landed_through(&self, sequence: Sequence) -> bool {
-        self.state.with(|state| {
-            !state.slots.iter().any(|slot| match slot.stage.get() {
-                Stage::Free | Stage::Done { .. } => false,
-                Stage::Queued {
-                    sequence: flying, ..
-                }
-                | Stage::Running {
-                    sequence: flying, ..
-                } => flying <= sequence.get(),
+    /// See [`Engine::is_inside`](crate::Engine::is_inside): whether the caller is in [`Job::run`], in what a cargo is told, or in
+    /// the drop of a detached one. `false` under a policy whose [`who`](SyncPolicy::who) cannot tell.
+    pub fn is_inside(&self) -> bool {
+        let here = P::who();
+        here != Who::SOLE
+            && self.state.with(|state| {
+                let mut slots = state.slots.iter();
+                slots.any(|slot| slot.inside.get() == here)
             })
-        })
     }
 
-    /// See [`Engine::outstanding`](crate::Engine::outstanding).
+    fn inside(&self, index: usize) {
+        self.mark(index, P::who());
+    }
+
+    fn outside(&self, index: usize) {
+        self.mark(index, Who::SOLE);
+    }
+
+    fn mark(&self, index: usize, who: Who) {
+        self.state.with(|state| {
+            if let Some(slot) = state.slots.get(index) {
+                slot.inside.set(who);
+            }
+        });
+    }
+
+    /// See [`Engine::outstanding`](crate::Engine::outstanding). What is detached counts until its cargo is dropped.
     pub fn outstanding(&self) -> Option<RangeInclusive<Sequence>> {
         self.state.with(QueueState::outstanding)
     }
@@ -434,6 +448,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
         outcome: Result<(), Fault>,
         ran: bool,
     ) {
+        self.inside(index);
         // What the cargo is told is foreign code and may panic.
         let slot = Landing {
             queue: self,
@@ -461,16 +476,25 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
                 } => {
                     slot.done.set(completion);
                     slot.stage.set(Stage::Done { sequence });
+                    slot.inside.set(Who::SOLE);
                     None
                 }
-                _ => {
-                    slot.stage.set(Stage::Free);
-                    Some(completion)
-                }
+                // The slot stays taken until the cargo is gone: a barrier waits for that, too.
+                _ => Some(completion),
             }
         });
-        drop(unwanted);
-        self.completed.notify();
+        match unwanted {
+            None => self.completed.notify(),
+            Some(completion) => {
+                // Frees the slot, also if the drop panics. The runner is free already, and may be another one's by now.
+                let _slot = Landing {
+                    queue: self,
+                    index,
+                    ran: false,
+                };
+                drop(completion);
+            }
+        }
     }
 }
 
@@ -501,7 +525,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Withdraw<'_, P, C, SL
     }
 }
 
-/// A slot whose cargo is landing. Dropped only when that panics: the cargo is lost, the slot and the runner are not.
+/// A slot whose cargo is landing. Dropped when its cargo is gone: by a panic, or because it is detached. The slot and the runner are free then.
 struct Landing<'q, P: SyncPolicy, C: Cargo, const SLOTS: usize> {
     queue: &'q DescriptorQueue<P, C, SLOTS>,
     index: usize,
@@ -516,6 +540,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Landing<'_, P, C, SLO
             }
             if let Some(slot) = state.slots.get(self.index) {
                 slot.stage.set(Stage::Free);
+                slot.inside.set(Who::SOLE);
             }
         });
         self.queue.completed.notify();
@@ -563,6 +588,14 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Job<'_, P, C, SLOTS> {
         &self.descriptor
     }
 
+    /// Carries it out on the caller's stack. Until `kernel` returns or panics, a wait for the engine [from
+    /// inside](crate::Engine::is_inside) is an error. Not needed where hardware carries it out.
+    pub fn run<R>(&self, kernel: impl FnOnce(&Descriptor) -> R) -> R {
+        let _running = Running(self);
+        self.queue.inside(self.index);
+        kernel(&self.descriptor)
+    }
+
     /// It is done.
     pub fn finish(mut self, outcome: Result<(), Fault>) {
         self.complete(outcome);
@@ -573,6 +606,15 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Job<'_, P, C, SLOTS> {
             let slot = (self.index, self.sequence);
             self.queue.land(slot, cargo, outcome, true);
         }
+    }
+}
+
+/// A job whose kernel is on this stack.
+struct Running<'j, 'q, P: SyncPolicy, C: Cargo, const SLOTS: usize>(&'j Job<'q, P, C, SLOTS>);
+
+impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> Drop for Running<'_, '_, P, C, SLOTS> {
+    fn drop(&mut self) {
+        self.0.queue.outside(self.0.index);
     }
 }
 

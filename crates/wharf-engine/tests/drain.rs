@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use wharf_backend::usage::ChannelId;
 use wharf_engine::{
-    Command, Completion, CpuEngine, Descriptor, DescriptorQueue, Engine, EngineExt, Fault,
-    KernelFault, Lent, Returned, Sequence, SequenceTooLarge, StaticCpuEngine, Stream, StreamId,
-    SubmissionId, SubmitError, Unfinished,
+    Cargo, Command, Completion, CpuEngine, Descriptor, DescriptorQueue, Engine, EngineExt, Fault,
+    KernelFault, Lent, Returned, RunError, Sequence, SequenceTooLarge, StaticCpuEngine, Stream,
+    StreamId, SubmissionId, SubmitError, Unfinished,
 };
 use wharf_sync::{Blocking, Clock, Critical, NoClock, SyncPolicy, Unsync};
 
@@ -157,7 +157,7 @@ fn draining_waits_for_what_came_before_and_not_for_what_comes_meanwhile() {
 #[test]
 fn draining_ends_at_its_deadline_and_may_be_repeated() {
     let engine = Stepped::<Critical>::new();
-    engine.submit_nothing();
+    let sequence = engine.submit_nothing();
     let clock = Ticks(Cell::new(0), |second| {
         if second == 7 {
             engine.step(Ok(()));
@@ -166,7 +166,8 @@ fn draining_ends_at_its_deadline_and_may_be_repeated() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     for (limit, now) in [(0, 0), (5, 5)] {
         let drained = engine.drain(&clock, seconds(limit));
-        assert_eq!((drained, clock.0.get()), (Err(Unfinished::TimedOut), now));
+        let timed_out = Err(Unfinished::TimedOut { sequence });
+        assert_eq!((drained, clock.0.get()), (timed_out, now));
     }
     assert_eq!(engine.drain(&clock, Some(Duration::MAX)), Ok(()));
     assert_eq!(clock.0.get(), 7);
@@ -175,9 +176,9 @@ fn draining_ends_at_its_deadline_and_may_be_repeated() {
 
     // Alone, nobody else would end it.
     let engine = Stepped::<Unsync>::new();
-    engine.submit_nothing();
+    let sequence = engine.submit_nothing();
     let drained = engine.drain(&NoClock, seconds(5));
-    assert_eq!(drained, Err(Unfinished::WouldDeadlock));
+    assert_eq!(drained, Err(Unfinished::WouldDeadlock { sequence }));
     engine.step(Ok(()));
     assert_eq!(engine.drain(&NoClock, None), Ok(()));
 }
@@ -256,6 +257,160 @@ fn a_kernel_sees_itself_outstanding() {
     let sequence = unsafe { engine.submit(descriptor, ()) }.unwrap();
     assert_eq!((sequence.get(), SEEN.load(Ordering::Relaxed)), (1, 1));
     assert_eq!(engine.outstanding(), None);
+}
+
+#[test]
+fn a_timeout_names_the_oldest_that_is_in_the_way() {
+    let engine = Stepped::<Critical>::new();
+    let [first, second, third] = [0; 3].map(|_| engine.submit_nothing());
+    let barrier = engine.drained();
+    assert_eq!(barrier.sequence(), Some(third));
+    let clock = Ticks(Cell::new(0), |_| ());
+    let wait = || barrier.wait(&clock, Some(Duration::ZERO));
+    let late = |sequence| Err(Unfinished::TimedOut { sequence });
+    assert_eq!(wait(), late(first));
+    engine.step(Ok(()));
+    assert_eq!(wait(), late(second));
+    engine.abort(second);
+    engine.submit_nothing();
+    assert_eq!(wait(), late(third));
+    assert!(barrier.poll(None).is_pending());
+    engine.step(Ok(()));
+    // And stays passed, whatever comes later.
+    engine.step(Ok(()));
+    engine.detach(first);
+    engine.submit_nothing();
+    assert_eq!((barrier.poll(None), wait()), (Poll::Ready(()), Ok(())));
+}
+
+#[test]
+fn a_barrier_of_a_closed_engine_is_passed() {
+    let engine = Stepped::<Blocking>::new();
+    engine.submit_nothing();
+    engine.submit_nothing();
+    let barrier = engine.drained();
+    engine.0.close();
+    assert_eq!(barrier.wait(&NoClock, None), Ok(()));
+    assert_eq!(engine.drain(&NoClock, Some(Duration::ZERO)), Ok(()));
+}
+
+/// Waits for the engine that it lands on, when it lands and when it is dropped.
+#[derive(Default)]
+struct Impatient {
+    engine: Option<Arc<CpuEngine<Blocking, Self, 2>>>,
+    tell: Option<std::sync::mpsc::Sender<Result<(), Unfinished>>>,
+}
+
+impl Impatient {
+    fn wait(&self) {
+        if let (Some(engine), Some(tell)) = (&self.engine, &self.tell) {
+            tell.send(engine.drain(&NoClock, None)).unwrap();
+        }
+    }
+}
+
+impl Cargo for Impatient {
+    fn landed(&mut self, _: Result<(), Fault>) {
+        self.wait();
+    }
+}
+
+impl Drop for Impatient {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
+#[test]
+fn a_wait_for_oneself_is_an_error_and_no_hang() {
+    type Inline = CpuEngine<Blocking, Impatient, 2>;
+    std::thread_local! {
+        static ENGINE: std::cell::RefCell<Option<Arc<Inline>>> = const { std::cell::RefCell::new(None) };
+        static SAID: Cell<Option<Result<(), Unfinished>>> = const { Cell::new(None) };
+        static INSIDE: Cell<bool> = const { Cell::new(false) };
+    }
+    fn waits(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        let engine = ENGINE.take().unwrap();
+        SAID.set(Some(engine.drain(&NoClock, None)));
+        INSIDE.set(engine.is_inside());
+        Ok(())
+    }
+    fn panics(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        panic!("a kernel's")
+    }
+    let engine = Arc::new(Inline::new(Stream::claim().unwrap()));
+    let submit = |kernel, cargo| {
+        let descriptor = Descriptor::new(Command::Kernel(kernel), &[]).unwrap();
+        // SAFETY: no operands.
+        unsafe { engine.submit(descriptor, cargo) }.ok().unwrap()
+    };
+    let itself = |sequence| Err(Unfinished::WouldDeadlock { sequence });
+
+    ENGINE.set(Some(Arc::clone(&engine)));
+    let first = submit(waits, Impatient::default());
+    assert_eq!((SAID.take(), INSIDE.get()), (Some(itself(first)), true));
+    assert!(!engine.is_inside(), "the kernel has returned");
+    assert!(engine.poll(first, None).is_ready());
+
+    // Lands, and is dropped by whoever took the completion, who is not inside.
+    let (tell, told) = std::sync::mpsc::channel();
+    let cargo = Impatient {
+        engine: Some(Arc::clone(&engine)),
+        tell: Some(tell),
+    };
+    let second = submit(|_| Ok(()), cargo);
+    assert_eq!(told.recv(), Ok(itself(second)));
+    drop(engine.poll(second, None));
+    assert_eq!(told.recv(), Ok(Ok(())));
+
+    // Whoever leaves by a panic is inside no more.
+    let leaves = || submit(panics, Impatient::default());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(leaves)).is_err());
+    assert!(!engine.is_inside());
+    assert_eq!(engine.drain(&NoClock, None), Ok(()));
+}
+
+#[test]
+fn borrowed_bytes_come_back_from_inside() {
+    static ENGINE: StaticCpuEngine<Blocking, (), 2> = StaticCpuEngine::new();
+    static SAID: std::sync::Mutex<Option<RunError>> = std::sync::Mutex::new(None);
+    fn runs(_: &mut [Lent<'_>]) -> Result<(), KernelFault> {
+        let ran = ENGINE.get().unwrap().run_borrowed(
+            Command::Kernel(|_| Ok(())),
+            &mut [],
+            (),
+            &NoClock,
+            None,
+        );
+        *SAID.lock().unwrap() = ran.err().map(|returned| returned.error);
+        Ok(())
+    }
+    let engine = ENGINE.get().unwrap();
+    let ran = engine.run_borrowed(Command::Kernel(runs), &mut [], (), &NoClock, None);
+    assert_eq!(ran, Ok(()));
+    assert_eq!(*SAID.lock().unwrap(), Some(RunError::WouldDeadlock));
+    assert_eq!(engine.in_use(), 0);
+}
+
+#[test]
+fn who_holds_a_job_of_a_device_is_not_inside() {
+    let engine = Stepped::<Blocking>::new();
+    engine.submit_nothing();
+    let job = engine.0.next().unwrap();
+    assert!(!engine.0.is_inside(), "the hardware runs it");
+    let looks = |_: &Descriptor| {
+        let there =
+            std::thread::scope(|scope| scope.spawn(|| engine.0.is_inside()).join().unwrap());
+        (engine.0.is_inside(), there)
+    };
+    assert_eq!(job.run(looks), (true, false));
+    assert!(!engine.0.is_inside());
+    job.finish(Ok(()));
+    // Where nobody can tell contexts apart, nobody is inside.
+    let engine = Stepped::<Critical>::new();
+    engine.submit_nothing();
+    let job = engine.0.next().unwrap();
+    assert!(!job.run(|_| engine.0.is_inside()));
 }
 
 #[test]

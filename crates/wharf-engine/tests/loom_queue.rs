@@ -31,6 +31,8 @@ struct Log {
 struct Crate {
     bytes: UnsafeCell<u32>,
     log: std::sync::Arc<Log>,
+    /// Counts the drop, as something that loom sees: others may run just before it.
+    gone: Option<Arc<loom::sync::atomic::AtomicUsize>>,
 }
 
 // SAFETY: the cell is what is under test; loom checks every access to it.
@@ -52,6 +54,9 @@ impl Cargo for Crate {
 
 impl Drop for Crate {
     fn drop(&mut self) {
+        if let Some(gone) = &self.gone {
+            gone.fetch_add(1, Relaxed);
+        }
         self.write();
         self.log.dropped.fetch_add(1, Relaxed);
     }
@@ -76,9 +81,17 @@ impl<const SLOTS: usize> Dock<SLOTS> {
     }
 
     fn push(&self) -> Result<Sequence, Returned<Crate, SubmitError>> {
+        self.push_watched(None)
+    }
+
+    fn push_watched(
+        &self,
+        gone: Option<Arc<loom::sync::atomic::AtomicUsize>>,
+    ) -> Result<Sequence, Returned<Crate, SubmitError>> {
         let cargo = Crate {
             bytes: UnsafeCell::new(0),
             log: std::sync::Arc::clone(&self.log),
+            gone,
         };
         cargo.write();
         self.queue.push(nothing(), cargo)
@@ -113,6 +126,40 @@ impl<const SLOTS: usize> Dock<SLOTS> {
         assert_eq!(self.log.landed.load(Relaxed), pushed, "landed");
         assert_eq!(self.log.dropped.load(Relaxed), pushed, "dropped");
         assert_eq!(self.queue.in_use(), 0);
+    }
+}
+
+// SAFETY: without operands there is nothing to touch; the queue keeps the cargo.
+unsafe impl<const SLOTS: usize> Engine for Dock<SLOTS> {
+    type Policy = Loom;
+    type Cargo = Crate;
+    fn stream(&self) -> wharf_engine::StreamId {
+        unreachable!("no tensors here")
+    }
+    unsafe fn submit(
+        &self,
+        descriptor: Descriptor,
+        cargo: Crate,
+    ) -> Result<Sequence, Returned<Crate, SubmitError>> {
+        self.queue.push(descriptor, cargo)
+    }
+    fn poll(&self, sequence: Sequence, waker: Option<&Waker>) -> Poll<Option<Completion<Crate>>> {
+        self.queue.poll(sequence, waker)
+    }
+    fn detach(&self, sequence: Sequence) {
+        self.queue.detach(sequence);
+    }
+    fn abort(&self, sequence: Sequence) {
+        self.queue.abort(sequence);
+    }
+    fn completed(&self) -> &<Loom as wharf_sync::SyncPolicy>::Event {
+        self.queue.completed()
+    }
+    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
+        self.queue.outstanding()
+    }
+    fn is_inside(&self) -> bool {
+        self.queue.is_inside()
     }
 }
 
@@ -325,6 +372,7 @@ fn two_threads_share_one_cpu_engine() {
             let cargo = Crate {
                 bytes: UnsafeCell::new(0),
                 log: std::sync::Arc::clone(log),
+                gone: None,
             };
             // SAFETY: without operands there is nothing to keep.
             let sequence = unsafe { engine.submit(nothing(), cargo) }.ok().unwrap();
@@ -345,6 +393,116 @@ fn two_threads_share_one_cpu_engine() {
         assert_eq!(engine.in_use(), 0);
         assert_eq!(log.landed.load(Relaxed), 2);
         assert_eq!(log.dropped.load(Relaxed), 2);
+    });
+}
+
+/// A drain is over when the cargo of what is detached is gone: the runner's last access to it comes before the return.
+#[test]
+fn a_drain_ends_after_what_was_submitted_before_it() {
+    model(|| {
+        let dock = Dock::<2>::new();
+        let gone = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let watched = dock.push_watched(Some(Arc::clone(&gone)));
+        dock.queue.detach(watched.ok().unwrap());
+        let there = Arc::clone(&dock);
+        let runner = thread::spawn(move || there.queue.next().unwrap().finish(Ok(())));
+        assert_eq!(dock.drain(&NoClock, None), Ok(()));
+        assert_eq!(dock.log.landed.load(Relaxed), 1, "it has landed");
+        assert_eq!(gone.load(Relaxed), 1, "nobody has it any more");
+        runner.join().unwrap();
+        dock.check(1);
+    });
+}
+
+#[test]
+fn a_drain_does_not_wait_for_what_is_submitted_meanwhile() {
+    model(|| {
+        let dock = Dock::<2>::new();
+        let first = dock.push().ok().unwrap();
+        let there = Arc::clone(&dock);
+        // Submits another one, which nobody runs before the drain is over.
+        let other = thread::spawn(move || {
+            let job = there.queue.next().unwrap();
+            there.queue.detach(there.push().ok().unwrap());
+            job.finish(Ok(()));
+        });
+        let barrier = dock.drained();
+        let through = barrier.sequence();
+        if through == Some(first) {
+            assert_eq!(barrier.wait(&NoClock, None), Ok(()));
+        }
+        other.join().unwrap();
+        drop(dock.wait(first));
+        dock.queue.next().unwrap().finish(Ok(()));
+        dock.check(2);
+    });
+}
+
+#[test]
+fn a_drain_a_runner_and_an_abort_meet() {
+    model(|| {
+        let dock = Dock::<2>::new();
+        let sequences = [(); 2].map(|()| dock.push().ok().unwrap());
+        let there = Arc::clone(&dock);
+        let runner = thread::spawn(move || {
+            while let Some(job) = there.queue.next() {
+                job.finish(Ok(()));
+            }
+        });
+        let there = Arc::clone(&dock);
+        let aborter = thread::spawn(move || there.queue.abort(sequences[1]));
+        assert_eq!(dock.drain(&NoClock, None), Ok(()));
+        assert_eq!(dock.log.landed.load(Relaxed), 2);
+        // What has landed can be polled, and its completion is all that is left of it.
+        for sequence in sequences {
+            assert!(matches!(
+                dock.queue.poll(sequence, None),
+                Poll::Ready(Some(_))
+            ));
+        }
+        runner.join().unwrap();
+        aborter.join().unwrap();
+        dock.check(2);
+    });
+}
+
+#[test]
+fn a_drain_and_a_close_meet() {
+    model(|| {
+        let dock = Dock::<2>::new();
+        for _ in 0..2 {
+            dock.queue.detach(dock.push().ok().unwrap());
+        }
+        let there = Arc::clone(&dock);
+        let runner = thread::spawn(move || there.serve());
+        let there = Arc::clone(&dock);
+        let closer = thread::spawn(move || there.queue.close());
+        assert_eq!(dock.drain(&NoClock, None), Ok(()));
+        assert_eq!(dock.log.dropped.load(Relaxed), 2);
+        closer.join().unwrap();
+        runner.join().unwrap();
+        dock.check(2);
+    });
+}
+
+#[test]
+fn an_awaited_drain_is_woken() {
+    model(|| {
+        let dock = Dock::<1>::new();
+        dock.queue.detach(dock.push().ok().unwrap());
+        let there = Arc::clone(&dock);
+        let runner = thread::spawn(move || there.queue.next().unwrap().finish(Ok(())));
+        let task = std::sync::Arc::new(Task::default());
+        let waker = Waker::from(std::sync::Arc::clone(&task));
+        let barrier = dock.drained();
+        let pending = barrier.poll(Some(&waker)).is_pending();
+        if !pending {
+            assert_eq!(dock.log.dropped.load(Relaxed), 1);
+        }
+        runner.join().unwrap();
+        assert!(!pending || task.0.load(Relaxed) > 0, "asleep for ever");
+        assert!(barrier.poll(None).is_ready());
+        dock.check(1);
     });
 }
 

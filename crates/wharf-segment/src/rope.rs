@@ -381,7 +381,8 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     /// gives them to a device keeps the rope until it is done, and [hands it over](Self::hand_over) first, so that the device
     /// finds in memory what the CPU wrote.
     ///
-    /// With the limits of a controller, as `wharf-engine` describes them, each becomes as many elements as it takes:
+    /// With the limits of a controller, as `wharf-engine` describes them, the whole rope becomes as many elements as it takes,
+    /// and whether they fit is known before the first descriptor is written:
     ///
     /// ```
     /// # use wharf_backend::{BackendExt, StaticPool};
@@ -393,13 +394,11 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     /// # let mut rope = Rope::new();
     /// # let _ = rope.push(pool.alloc(14)?.filled(1)?);
     /// # let _ = rope.push(pool.alloc(1000)?.filled(2)?);
-    /// let limits = Limits::new(Rules { max_bytes: 512, ..Rules::NONE })?;
-    /// let mut lengths = Vec::new();
-    /// for (place, len) in rope.places() {
-    ///     let elements = limits.split(Operand::read(place, len).extent())?;
-    ///     lengths.extend(elements.map(|element| element.len));
-    /// }
-    /// assert_eq!(lengths, [14, 512, 488]);
+    /// let limits = Limits::new(Rules { max_bytes: 512, max_elements: 4, ..Rules::NONE })?;
+    /// let extents = rope.places().map(|(place, len)| Operand::read(place, len).extent());
+    /// let elements = limits.split_list(extents)?;
+    /// assert_eq!(elements.len(), 3);
+    /// assert!(elements.map(|element| element.len).eq([14, 512, 488]));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn places(&self) -> impl ExactSizeIterator<Item = (Place, usize)> + Clone + '_ {

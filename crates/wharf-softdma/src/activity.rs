@@ -1,15 +1,14 @@
-//! What is under way on a device, what came of it, and code of others that must not break it.
+//! What came of the descriptors of a device, and code of others that must not break it.
 
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use wharf_engine::{Cargo, Fault, Sequence};
-use wharf_sync::{Blocking, Event, SyncPolicy};
 
 /// What became of the descriptors that a device took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Stats {
     /// Ran to their end.
@@ -41,94 +40,22 @@ impl fmt::Display for Stats {
     }
 }
 
-/// Who lets something land, and what came of it.
-pub(crate) struct Activity {
-    work: Mutex<Work>,
-    /// Happens whenever a call that may have let something land has returned.
-    changed: <Blocking as SyncPolicy>::Event,
-}
-
-impl Default for Activity {
-    fn default() -> Self {
-        Self {
-            work: Mutex::default(),
-            changed: Event::new(),
-        }
-    }
-}
-
+/// What came of what landed.
 #[derive(Default)]
-struct Work {
-    /// Calls that may let something land, so far.
-    calls: u64,
-    /// Those that have not returned: the thread, and the number of the call. When one returns, pollers see what landed in
-    /// it. (A thread may be in calls of several devices, one inside the other, so no thread-local will do.)
-    landing: Vec<(ThreadId, u64)>,
-    stats: Stats,
-}
+pub(crate) struct Activity(Mutex<Stats>);
 
 impl Activity {
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, Stats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        self.work().stats
-    }
-
-    pub(crate) const fn changed(&self) -> &<Blocking as SyncPolicy>::Event {
-        &self.changed
-    }
-
-    /// Until the return value is dropped, cargo may land on this thread.
-    pub(crate) fn landing(&self) -> Landing<'_> {
-        let mut work = self.work();
-        let call = work.calls;
-        work.calls += 1;
-        work.landing.push((thread::current().id(), call));
-        Landing {
-            activity: self,
-            call,
-        }
-    }
-
-    /// Whether this thread is in a call of [`Cargo::landed`], and so must not wait for the end of it.
-    pub(crate) fn is_landing_here(&self) -> bool {
-        let here = thread::current().id();
-        let work = self.work();
-        work.landing.iter().any(|&(thread, _)| thread == here)
-    }
-
-    /// How many calls that may let something land have begun.
-    pub(crate) fn calls(&self) -> u64 {
-        self.work().calls
-    }
-
-    /// Whether the first `calls` of them have returned.
-    pub(crate) fn have_returned(&self, calls: u64) -> bool {
-        self.work().landing.iter().all(|&(_, call)| call >= calls)
+        *self.counts()
     }
 
     /// An end was told of that had been told of before.
     pub(crate) fn spurious(&self) {
-        self.work().stats.spurious += 1;
-    }
-}
-
-pub(crate) struct Landing<'a> {
-    activity: &'a Activity,
-    call: u64,
-}
-
-impl Drop for Landing<'_> {
-    fn drop(&mut self) {
-        let call = self.call;
-        self.activity
-            .work()
-            .landing
-            .retain(|&(_, other)| other != call);
-        // Wakers are code of others.
-        let _ = contained(|| self.activity.changed.notify());
+        self.counts().spurious += 1;
     }
 }
 
@@ -164,14 +91,14 @@ impl<C: Cargo> Cargo for Tracked<C> {
     fn taken_up(&mut self, sequence: Sequence) {
         let cargo = self.cargo.as_mut();
         let calm = contained(|| cargo.map(|cargo| cargo.taken_up(sequence))).is_some();
-        self.activity.work().stats.cargo_panics += u64::from(!calm);
+        self.activity.counts().cargo_panics += u64::from(!calm);
     }
 
     fn landed_as(&mut self, sequence: Sequence, outcome: Result<(), Fault>) {
         let cargo = self.cargo.as_mut();
         let calm = contained(|| cargo.map(|cargo| cargo.landed_as(sequence, outcome))).is_some();
         self.outcome = Some(outcome);
-        let stats = &mut self.activity.work().stats;
+        let mut stats = self.activity.counts();
         stats.cargo_panics += u64::from(!calm);
         match outcome {
             Ok(()) => stats.completed += 1,
@@ -191,7 +118,7 @@ impl<C: Cargo> Drop for Tracked<C> {
             outcome,
             None | Some(Ok(()) | Err(Fault::Aborted | Fault::Closed))
         );
-        let stats = &mut self.activity.work().stats;
+        let mut stats = self.activity.counts();
         stats.cargo_panics += u64::from(!calm);
         stats.faulted_detached += u64::from(unseen && faulted);
     }

@@ -2,24 +2,18 @@
 
 use core::fmt;
 use core::ptr::NonNull;
-use core::task::Poll;
-use core::time::Duration;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 
 use wharf_backend::AllocError;
 use wharf_backend::usage::{Breakdown, ChannelId};
-use wharf_engine::{
-    Cargo, Completion, DescriptorQueue, Engine, Operand, Sequence, Stream, SubmitError,
-};
-use wharf_sync::{Blocking, Clock, Event, NoClock, Wake};
+use wharf_engine::{Cargo, DescriptorQueue, Operand, Stream, SubmitError};
+use wharf_sync::Blocking;
 
 use crate::activity::{Activity, Tracked};
 use crate::channel::Memory;
-use crate::{
-    Barrier, Channel, Config, Faults, MAX_CHANNELS, OpenError, Stats, WaitError, addresses, engine,
-};
+use crate::{Channel, Config, Faults, MAX_CHANNELS, OpenError, Stats, addresses, engine};
 
 /// The number of the next device. Only for reports, so that it may come round.
 static NEXT_DEVICE: AtomicU16 = AtomicU16::new(0);
@@ -27,7 +21,9 @@ static NEXT_DEVICE: AtomicU16 = AtomicU16::new(0);
 /// A device in software: one or more [`Channel`]s of memory, a queue of `SLOTS` descriptors, and a worker thread that carries them
 /// out, one at a time and in order.
 ///
-/// Submitting is [`Engine::submit`]; tensors do it through their safe front. Dropping the device
+/// Submitting is [`Engine::submit`](wharf_engine::Engine::submit); tensors do it through their safe front. Waiting is
+/// [`EngineExt`](wharf_engine::EngineExt); what the device's own thread would wait for (in a kernel, a cargo, a waker) is an error
+/// and no hang. Dropping the device
 /// [`close`](Self::close)s it. What outlives it (segments, the channel) answers `Closed`.
 ///
 /// A cargo that holds an owner of the device keeps it open until the completion is polled or, if it is detached,
@@ -54,7 +50,6 @@ impl<C: Cargo, const SLOTS: usize> Shared<C, SLOTS> {
     pub(crate) fn close(&self) {
         // First, so that whoever sees a completion with `Closed` sees a closed channel too.
         self.channels.iter().for_each(|channel| channel.close());
-        let _landing = self.activity.landing();
         self.queue.close();
         // Last, so that what was held until then ends in a closed device.
         self.faults.close();
@@ -219,68 +214,6 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
         self.shared.queue.is_closed()
     }
 
-    /// Waits for a completion and takes it.
-    ///
-    /// # Errors
-    /// There is none to wait for, or it would have to wait for its own caller.
-    pub fn wait(&self, sequence: Sequence) -> Result<Completion<C>, WaitError> {
-        self.sleep(sequence, &NoClock, None)
-    }
-
-    /// Waits for a completion until `clock` passes `deadline`, and takes it.
-    ///
-    /// # Errors
-    /// The deadline passed first, there is none to wait for, or it would have to wait for its own caller.
-    pub fn wait_until<K: Clock + ?Sized>(
-        &self,
-        sequence: Sequence,
-        clock: &K,
-        deadline: Duration,
-    ) -> Result<Completion<C>, WaitError> {
-        self.sleep(sequence, clock, Some(deadline))
-    }
-
-    fn sleep<K: Clock + ?Sized>(
-        &self,
-        sequence: Sequence,
-        clock: &K,
-        deadline: Option<Duration>,
-    ) -> Result<Completion<C>, WaitError> {
-        loop {
-            let seen = self.completed().epoch();
-            match self.poll(sequence, None) {
-                Poll::Ready(Some(completion)) => return Ok(completion),
-                Poll::Ready(None) => return Err(WaitError::Unknown { sequence }),
-                Poll::Pending if self.is_inside() => return Err(WaitError::Inside),
-                Poll::Pending => {
-                    if self.completed().wait(seen, clock, deadline) == Wake::TimedOut {
-                        return Err(self.timed_out(sequence));
-                    }
-                }
-            }
-        }
-    }
-
-    pub(crate) fn timed_out(&self, sequence: Sequence) -> WaitError {
-        WaitError::TimedOut {
-            sequence,
-            in_flight: self.shared.queue.in_flight(),
-        }
-    }
-
-    /// A barrier behind everything that was submitted so far: to be waited for with a deadline, polled, or awaited.
-    pub fn barrier(&self) -> Barrier<'_, C, SLOTS> {
-        Barrier::new(self)
-    }
-
-    /// Waits until everything that was submitted before has landed, and can be polled.
-    ///
-    /// # Errors
-    /// It would have to wait for its own caller.
-    pub fn drain(&self) -> Result<(), WaitError> {
-        self.barrier().wait()
-    }
-
     /// Closes the device: nothing more is taken, vended or moved; what is queued completes with
     /// [`Fault::Closed`](wharf_engine::Fault::Closed); what runs, runs to its end, which this waits for; what was made to
     /// [stall](Faults::stall_launch) does not stall any more.
@@ -300,13 +233,9 @@ impl<C: Cargo + Send + 'static, const SLOTS: usize> SoftDma<C, SLOTS> {
         }
     }
 
-    fn is_worker(&self) -> bool {
+    /// Whether this is the device's own thread: it runs kernels, and whatever its completions wake.
+    pub(crate) fn is_worker(&self) -> bool {
         thread::current().id() == self.worker_id
-    }
-
-    /// Whether this is the device's code: it cannot go on while this thread waits.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.is_worker() || self.shared.activity.is_landing_here()
     }
 }
 

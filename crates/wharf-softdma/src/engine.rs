@@ -49,7 +49,6 @@ pub(crate) fn serve<C: Cargo, const SLOTS: usize>(shared: &Shared<C, SLOTS>) {
                 (outcome.unwrap_or(Err(Fault::Panicked)), signals)
             }
         };
-        let _landing = shared.activity.landing();
         // A device that tells of one end several times: only the first finds something that runs.
         let mut running = Some(job);
         for _ in 0..signals {
@@ -139,12 +138,16 @@ unsafe impl<C: Cargo + Send + 'static, const SLOTS: usize> Engine for SoftDma<C,
     }
 
     fn abort(&self, sequence: Sequence) {
-        let _landing = self.shared.activity.landing();
         self.shared.queue.abort(sequence);
     }
 
     fn outstanding(&self) -> Option<core::ops::RangeInclusive<Sequence>> {
         self.shared.queue.outstanding()
+    }
+
+    /// Also for wakers on the device's own thread.
+    fn is_inside(&self) -> bool {
+        self.is_worker() || self.shared.queue.is_inside()
     }
 
     fn completed(&self) -> &<Blocking as SyncPolicy>::Event {

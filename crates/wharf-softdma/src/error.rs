@@ -5,12 +5,13 @@ use std::io;
 
 use wharf_backend::DeviceAddress;
 use wharf_backend::usage::ChannelId;
-use wharf_engine::{Sequence, TooManyStreams};
+use wharf_engine::TooManyStreams;
 
 use crate::MAX_CHANNELS;
 
 /// Why a device was not opened. Nothing is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError {
     /// A channel has at least one byte of memory.
@@ -66,6 +67,7 @@ pub enum OpenError {
     /// The system refused the worker thread.
     Worker {
         /// Its reason.
+        #[cfg_attr(feature = "defmt", defmt(Debug2Format))]
         kind: io::ErrorKind,
     },
 }
@@ -126,42 +128,3 @@ impl From<TooManyStreams> for OpenError {
         Self::Streams(error)
     }
 }
-
-/// Why there is nothing to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The wait would be for its own caller: a kernel, a cargo that lands, or a waker, on the device's thread (or on
-    /// one that aborts or closes). It would never end.
-    Inside,
-    /// The completion was taken, detached, or there never was such a submission.
-    Unknown {
-        /// What was waited for.
-        sequence: Sequence,
-    },
-    /// The deadline passed first. Nothing was taken back: it may be waited for again.
-    TimedOut {
-        /// What was waited for, with all before it if it was a barrier.
-        sequence: Sequence,
-        /// Submissions that are still queued or running.
-        in_flight: usize,
-    },
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inside => f.write_str("the device cannot wait for itself"),
-            Self::Unknown { sequence } => write!(f, "nobody can wait for submission {sequence}"),
-            Self::TimedOut {
-                sequence,
-                in_flight,
-            } => write!(
-                f,
-                "submission {sequence} had not landed at the deadline, {in_flight} are in flight"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for WaitError {}

@@ -7,6 +7,7 @@ use wharf_backend::usage::{ChannelId, UsageBooks};
 
 /// A snapshot of a [`Channel`](crate::Channel)'s books. Shown, it is a line and a table by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Ledger {
     /// Which channel.

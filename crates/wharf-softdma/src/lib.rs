@@ -7,8 +7,9 @@
 //!
 //! ```
 //! use wharf_backend::SegmentMut;
-//! use wharf_engine::{Command, Descriptor, Engine, KernelFault, Lent, Operand};
+//! use wharf_engine::{Command, Descriptor, Engine, EngineExt, KernelFault, Lent, Operand};
 //! use wharf_softdma::{Config, SoftDma};
+//! use wharf_sync::NoClock;
 //!
 //! // The cargo of this device's submissions is what they use: one segment each.
 //! type Buffer = SegmentMut<std::sync::Arc<wharf_softdma::Channel>>;
@@ -26,7 +27,7 @@
 //! // SAFETY: the operand is the cargo: initialised, and out of anybody's reach until it comes back.
 //! let sequence = unsafe { device.submit(descriptor, buffer) }?;
 //!
-//! let buffer = device.wait(sequence)??;
+//! let buffer = device.wait(sequence, &NoClock, None)??;
 //! let mut bytes = [0; 4];
 //! buffer.read(0, &mut bytes)?;
 //! assert_eq!(bytes, [2, 4, 6, 8]);
@@ -51,14 +52,13 @@
 //! transfer functions have. Kernels run on one CPU thread per device. There is no cache between host and device,
 //! so nothing needs maintenance. Memory is not scrubbed between segments. Where panics abort, a kernel's panic aborts.
 //!
-//! This crate needs `std`; it has no features.
+//! This crate needs `std`. Its feature `defmt` adds `defmt::Format` to errors and counts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
 mod activity;
 mod addresses;
 mod arena;
-mod barrier;
 mod channel;
 mod config;
 mod device;
@@ -69,10 +69,9 @@ mod ledger;
 mod ranges;
 
 pub use activity::Stats;
-pub use barrier::Barrier;
 pub use channel::Channel;
 pub use config::{ChannelConfig, Config, MAX_CHANNELS};
 pub use device::SoftDma;
-pub use error::{OpenError, WaitError};
+pub use error::OpenError;
 pub use faults::{Faults, Stall};
 pub use ledger::Ledger;

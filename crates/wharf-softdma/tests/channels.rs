@@ -5,8 +5,9 @@ mod common;
 use common::{Load, NOTHING, submit};
 use std::sync::Arc;
 use wharf_backend::{DeviceAddress, Init, MemBackend, SegmentMut};
-use wharf_engine::{Command, Operand, Place, Returned, SubmitError};
+use wharf_engine::{Command, EngineExt, Operand, Place, Returned, SubmitError};
 use wharf_softdma::{Channel, ChannelConfig, Config, MAX_CHANNELS, OpenError, SoftDma};
+use wharf_sync::NoClock;
 use wharf_tensor::{Hosted, Launch, LaunchError, Tensor, Tickets};
 
 type Buffer = SegmentMut<Arc<Channel>, Init>;
@@ -77,7 +78,7 @@ fn the_queue_copies_from_one_channel_to_another() {
     let (from, to) = (buffer(near, b"across"), buffer(high, b"______"));
     let operands = [read(&from), write(&to)];
     let sequence = submit(&device, Command::Copy, &operands, Load::new(1)).unwrap();
-    device.wait(sequence).unwrap().unwrap();
+    device.wait(sequence, &NoClock, None).unwrap().unwrap();
     assert_eq!(bytes(&to), b"across");
     assert_eq!((near.ledger().bytes_out, high.ledger().bytes_in), (0, 6));
 }
@@ -146,7 +147,7 @@ fn a_device_without_a_channel_in_reach_says_so() {
     assert!(wrong.to_string().ends_with("the engine reaches none"));
     // What needs no memory runs.
     let sequence = submit(&device, NOTHING, &[], Load::new(2)).unwrap();
-    assert!(device.wait(sequence).unwrap().is_ok());
+    assert!(device.wait(sequence, &NoClock, None).unwrap().is_ok());
 }
 
 #[test]

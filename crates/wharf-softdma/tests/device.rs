@@ -17,11 +17,12 @@ use common::{
 use wharf_backend::{AllocError, BackendExt, DeviceAddress, MemBackend, Place, SegmentMut};
 use wharf_backend::{Returned, TransferError};
 use wharf_engine::{
-    Cargo, Command, Descriptor, Engine, Fault, KernelFault, Lent, Operand, Sequence, StreamId,
-    SubmitError,
+    Cargo, Command, Descriptor, Engine, EngineExt, Fault, KernelFault, Lent, Operand, Sequence,
+    StreamId, SubmitError, Unfinished,
 };
 use wharf_softdma::Channel;
-use wharf_softdma::{Config, Ledger, OpenError, SoftDma, Stats, WaitError};
+use wharf_softdma::{Config, Ledger, OpenError, SoftDma, Stats};
+use wharf_sync::NoClock;
 
 fn stats(device: &SoftDma<Load, 4>) -> (u64, u64, u64, u64, u64) {
     let stats = device.stats();
@@ -57,7 +58,7 @@ fn a_kernel_computes_on_the_devices_memory() {
     let cargo = Load::new(1).holding(weights).holding(inputs).holding(sums);
     let sequence = submit(&device, dot, &operands, cargo).unwrap();
     assert_eq!(sequence.get(), 1);
-    let cargo = device.wait(sequence).unwrap().unwrap();
+    let cargo = device.wait(sequence, &NoClock, None).unwrap().unwrap();
     assert_eq!(cargo.landed, Some(Ok(())));
     let [weights, inputs, sums] = &cargo.buffers[..] else {
         panic!("three buffers come back");
@@ -91,9 +92,9 @@ fn copies_and_fills_run_on_the_device() {
     )
     .unwrap();
     let fill = submit(&device, Command::Fill(b'-'), &[part], Load::new(2)).unwrap();
-    device.drain().unwrap();
-    assert!(device.wait(copy).unwrap().is_ok());
-    assert!(device.wait(fill).unwrap().is_ok());
+    device.drain(&NoClock, None).unwrap();
+    assert!(device.wait(copy, &NoClock, None).unwrap().is_ok());
+    assert!(device.wait(fill, &NoClock, None).unwrap().is_ok());
     assert_eq!(bytes(&to), b"wharf--de");
     let ledger = device.channel().ledger();
     assert_eq!(
@@ -121,7 +122,7 @@ fn cargo_lands_before_anybody_sees_the_completion() {
     LANDING.wait();
     assert!(device.poll(sequence, None).is_pending());
     LOOKED.wait();
-    assert!(device.wait(sequence).unwrap().unwrap().0);
+    assert!(device.wait(sequence, &NoClock, None).unwrap().unwrap().0);
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn descriptors_run_in_the_order_of_submission() {
         let operands = [read(&item), write(&list)];
         submit(&device, append, &operands, Load::new(id).holding(item)).unwrap();
     }
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     let list = bytes(&list);
     assert_eq!(list[0], 60);
     assert!(list[1..].iter().copied().eq(0..60));
@@ -152,15 +153,15 @@ fn a_full_queue_is_a_value_and_a_slot_comes_back() {
     assert_eq!(error, SubmitError::QueueFull { slots: 2 });
     assert_eq!((value.id, value.landed), (3, None));
     release.wait();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     assert_eq!(device.in_use(), 2, "finished, and not asked for");
     let Returned { error, value } = submit(&device, NOTHING, &[], value).unwrap_err();
     assert_eq!(error, SubmitError::QueueFull { slots: 2 });
-    assert_eq!(device.wait(first).unwrap().unwrap().id, 1);
+    assert_eq!(device.wait(first, &NoClock, None).unwrap().unwrap().id, 1);
     let third = submit(&device, NOTHING, &[], value).unwrap();
     assert_eq!(third.get(), 3, "a refusal takes no number");
-    assert_eq!(device.wait(third).unwrap().unwrap().id, 3);
-    assert_eq!(device.wait(second).unwrap().unwrap().id, 2);
+    assert_eq!(device.wait(third, &NoClock, None).unwrap().unwrap().id, 3);
+    assert_eq!(device.wait(second, &NoClock, None).unwrap().unwrap().id, 2);
     assert_eq!(device.in_use(), 0);
 }
 
@@ -176,15 +177,15 @@ fn a_detached_submission_lands_and_frees_its_slot() {
     device.detach(queued);
     assert_eq!(device.in_use(), 2);
     release.wait();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     assert_eq!(device.in_use(), 0);
     let done = submit(&device, NOTHING, &[], Load::new(3).telling(&news)).unwrap();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     device.detach(done);
     assert_eq!(device.in_use(), 0);
     for sequence in [running, queued, done] {
-        let unknown = WaitError::Unknown { sequence };
-        assert_eq!(device.wait(sequence).unwrap_err(), unknown);
+        let unknown = Unfinished::Taken { sequence };
+        assert_eq!(device.wait(sequence, &NoClock, None).unwrap_err(), unknown);
     }
     drop(news);
     let told: Vec<_> = heard.iter().collect();
@@ -205,12 +206,12 @@ fn what_is_queued_can_be_taken_back_and_what_runs_cannot() {
     started.wait();
     device.abort(running);
     device.abort(queued);
-    let Returned { error, value } = device.wait(queued).unwrap().unwrap_err();
+    let Returned { error, value } = device.wait(queued, &NoClock, None).unwrap().unwrap_err();
     assert_eq!(error, Fault::Aborted);
     assert_eq!((value.id, value.landed), (2, Some(Err(Fault::Aborted))));
     release.wait();
-    assert!(device.wait(running).unwrap().is_ok());
-    assert!(device.wait(behind).unwrap().is_ok());
+    assert!(device.wait(running, &NoClock, None).unwrap().is_ok());
+    assert!(device.wait(behind, &NoClock, None).unwrap().is_ok());
     assert_eq!(bytes(&target), [7; 8]);
     device.abort(behind);
     assert_eq!(stats(&device), (2, 0, 0, 1, 0));
@@ -230,10 +231,10 @@ fn a_kernel_that_gives_up_is_a_fault_with_its_number() {
     let told = submit(&device, half, &[write(&target)], Load::new(1)).unwrap();
     let untold = submit(&device, half, &[write(&target)], Load::new(2)).unwrap();
     let fault = Fault::Kernel(KernelFault(77));
-    let Returned { error, value } = device.wait(told).unwrap().unwrap_err();
+    let Returned { error, value } = device.wait(told, &NoClock, None).unwrap().unwrap_err();
     assert_eq!((error, value.landed), (fault, Some(Err(fault))));
     device.detach(untold);
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     assert_eq!(bytes(&target), [5, 5, 0, 0], "what it wrote stays");
     assert_eq!(stats(&device), (0, 2, 1, 0, 0));
     assert_eq!(
@@ -263,12 +264,12 @@ fn a_kernel_that_panics_does_not_take_the_device_with_it() {
     let spiteful = Command::Kernel(|_| std::panic::panic_any(Spiteful));
     for (id, kernel) in [(1, plain), (2, spiteful)] {
         let sequence = submit(&device, kernel, &[write(&target)], Load::new(id)).unwrap();
-        let Returned { error, value } = device.wait(sequence).unwrap().unwrap_err();
+        let Returned { error, value } = device.wait(sequence, &NoClock, None).unwrap().unwrap_err();
         assert_eq!(error, Fault::Panicked);
         assert_eq!((value.id, value.landed), (id, Some(Err(Fault::Panicked))));
     }
     let after = submit(&device, NOTHING, &[], Load::new(3)).unwrap();
-    assert!(device.wait(after).unwrap().is_ok());
+    assert!(device.wait(after, &NoClock, None).unwrap().is_ok());
     assert_eq!(bytes(&target), [1, 0, 0, 0]);
     assert_eq!(stats(&device), (1, 2, 0, 0, 0));
 }
@@ -301,15 +302,15 @@ fn a_cargo_that_panics_is_contained_and_counted() {
     }
     let device = SoftDma::<Moody, 4>::open(Config::new(64)).unwrap();
     let landing = submit(&device, NOTHING, &[], Moody(Mood::PanicsLanding)).unwrap();
-    assert!(device.wait(landing).unwrap().is_ok());
+    assert!(device.wait(landing, &NoClock, None).unwrap().is_ok());
     let (started, release, stop) = gate!();
     let dropping = submit(&device, stop, &[], Moody(Mood::PanicsDropping)).unwrap();
     started.wait();
     device.detach(dropping);
     release.wait();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     let calm = submit(&device, NOTHING, &[], Moody(Mood::Calm)).unwrap();
-    assert!(device.wait(calm).unwrap().is_ok());
+    assert!(device.wait(calm, &NoClock, None).unwrap().is_ok());
     let stats = device.stats();
     assert_eq!((stats.completed, stats.cargo_panics), (3, 2));
 }
@@ -330,9 +331,9 @@ fn a_waker_that_panics_harms_nobody_else() {
     let waker = Waker::from(Arc::new(Panics));
     assert!(device.poll(running, Some(&waker)).is_pending());
     release.wait();
-    assert!(device.wait(running).unwrap().is_ok());
-    assert!(device.wait(queued).unwrap().is_ok());
-    device.drain().unwrap();
+    assert!(device.wait(running, &NoClock, None).unwrap().is_ok());
+    assert!(device.wait(queued, &NoClock, None).unwrap().is_ok());
+    device.drain(&NoClock, None).unwrap();
     assert!(!device.is_closed());
 }
 
@@ -383,7 +384,7 @@ fn closing_with_work_queued_and_segments_alive_is_harmless() {
             })
         });
         // What is queued completes while the other one still runs.
-        let Returned { error, value } = device.wait(queued).unwrap().unwrap_err();
+        let Returned { error, value } = device.wait(queued, &NoClock, None).unwrap().unwrap_err();
         assert_eq!(error, Fault::Closed);
         assert_eq!(value.landed, Some(Err(Fault::Closed)));
         assert!(channel.is_closed());
@@ -394,7 +395,7 @@ fn closing_with_work_queued_and_segments_alive_is_harmless() {
             .for_each(|closer| closer.join().unwrap());
     });
     device.close();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     assert_eq!(stats(&device), (1, 0, 0, 1, 0));
     // The device answers.
     let refused = submit(&device, NOTHING, &[], Load::new(3)).unwrap_err();
@@ -429,7 +430,7 @@ struct Owner {
     device: Option<Arc<SoftDma<Self, 4>>>,
     doing: Doing,
     // After the device, so that it tells when that is gone.
-    tell: Sender<Option<WaitError>>,
+    tell: Sender<Option<Unfinished>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -447,11 +448,11 @@ impl Cargo for Owner {
             (Doing::DropsLanding, _) => self.device = None,
             (Doing::ClosesLanding, Some(device)) => device.close(),
             (Doing::DrainsLanding, Some(device)) => {
-                let drained = device.drain();
+                let drained = device.drain(&NoClock, None);
                 self.tell.send(drained.err()).expect("the test listens");
             }
             (Doing::WaitsLanding(other), Some(device)) => {
-                let waited = device.wait(other).map(drop);
+                let waited = device.wait(other, &NoClock, None).map(drop);
                 self.tell.send(waited.err()).expect("the test listens");
             }
             _ => {}
@@ -483,7 +484,10 @@ fn last_owner(doing: Doing, stop: Command, gate: [&Barrier; 2]) -> Weak<Channel>
     assert!(!channel.is_closed());
     gate[1].wait();
     if doing == Doing::DrainsLanding {
-        assert_eq!(told.recv().unwrap(), Some(WaitError::Inside));
+        assert_eq!(
+            told.recv().unwrap(),
+            Some(Unfinished::WouldDeadlock { sequence })
+        );
     }
     assert_eq!(told.recv().unwrap(), None);
     assert!(channel.is_closed());
@@ -528,14 +532,20 @@ fn a_wait_for_oneself_is_an_error() {
         let itself = owner(Some(Arc::clone(&device)), doing);
         let queued = submit(&*device, NOTHING, &[], itself).unwrap();
         device.abort(queued);
-        assert_eq!(told.recv().unwrap(), Some(WaitError::Inside));
-        let aborted = device.wait(queued).unwrap().map_err(|lost| lost.error);
+        assert_eq!(
+            told.recv().unwrap(),
+            Some(Unfinished::WouldDeadlock { sequence: running })
+        );
+        let aborted = device
+            .wait(queued, &NoClock, None)
+            .unwrap()
+            .map_err(|lost| lost.error);
         assert_eq!(aborted.err(), Some(Fault::Aborted));
         assert_eq!(told.recv().unwrap(), None);
     }
     release.wait();
-    device.drain().unwrap();
-    assert!(device.wait(running).unwrap().is_ok());
+    device.drain(&NoClock, None).unwrap();
+    assert!(device.wait(running, &NoClock, None).unwrap().is_ok());
 }
 
 #[test]
@@ -575,7 +585,7 @@ fn operands_out_of_the_devices_memory_are_refused() {
         match submit(&device, NOTHING, &operands, Load::new(8)) {
             Ok(sequence) => {
                 assert!(reached, "{operand:?}");
-                assert!(device.wait(sequence).unwrap().is_ok());
+                assert!(device.wait(sequence, &NoClock, None).unwrap().is_ok());
             }
             Err(Returned { error, value }) => {
                 assert!(!reached, "{operand:?}");
@@ -602,14 +612,17 @@ fn the_worker_sleeps_and_wakes_without_losing_a_submission() {
             scope.spawn(move || {
                 for _ in 0..500 {
                     let sequence = submit(device, count, &[], Load::new(id)).unwrap();
-                    assert_eq!(device.wait(sequence).unwrap().unwrap().id, id);
+                    assert_eq!(
+                        device.wait(sequence, &NoClock, None).unwrap().unwrap().id,
+                        id
+                    );
                 }
             });
         }
     });
     assert_eq!(RAN.load(Ordering::Relaxed), 2000);
     assert_eq!(device.stats().completed, 2000);
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
 }
 
 #[test]
@@ -663,7 +676,6 @@ fn everything_is_shown_and_the_device_is_shared() {
     shared::<Ledger>();
     shared::<Stats>();
     shared::<OpenError>();
-    shared::<WaitError>();
     let device = SoftDma::<(), 3>::open(Config::new(64).named("npu")).unwrap();
     let shown = format!("{device:?}");
     for part in ["SoftDma", "slots: 3", "npu", "completed: 0"] {
@@ -672,9 +684,12 @@ fn everything_is_shown_and_the_device_is_shared() {
     let descriptor = Descriptor::new(NOTHING, &[]).unwrap();
     // SAFETY: no operands.
     let sequence = unsafe { device.submit(descriptor, ()) }.unwrap();
-    device.wait(sequence).unwrap().unwrap();
-    let unknown = device.wait(sequence).unwrap_err();
-    assert_eq!(unknown.to_string(), "nobody can wait for submission #1");
+    device.wait(sequence, &NoClock, None).unwrap().unwrap();
+    let unknown = device.wait(sequence, &NoClock, None).unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "how submission #1 ended was told already, if it ever was one"
+    );
 }
 
 /// Does something when it lands.
@@ -703,7 +718,7 @@ fn waiting_for_oneself_is_refused_also_when_two_devices_land_in_each_other() {
         let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
         move || {
             answer
-                .send((outer.drain(), inner.drain()))
+                .send((outer.drain(&NoClock, None), inner.drain(&NoClock, None)))
                 .expect("the test listens");
         }
     };
@@ -714,10 +729,33 @@ fn waiting_for_oneself_is_refused_also_when_two_devices_land_in_each_other() {
         submit(&outer, NOTHING, &[], Then(Some(Box::new(aborts)))).unwrap()
     };
     outer.abort(first);
-    assert_eq!(
-        answers.recv(),
-        Ok((Err(WaitError::Inside), Err(WaitError::Inside)))
-    );
+    let sequence = Sequence::new(1);
+    let itself = Err(Unfinished::WouldDeadlock { sequence });
+    assert_eq!(answers.recv(), Ok((itself, itself)));
     release_outer.wait();
     release_inner.wait();
+}
+
+#[test]
+fn a_waker_on_the_devices_thread_does_not_wait_for_the_device() {
+    /// Waits for the device that woke it.
+    struct Waits(Arc<SoftDma<(), 4>>, Sender<Result<(), Unfinished>>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            let drained = self.0.drain(&NoClock, None);
+            self.1.send(drained).expect("the test listens");
+        }
+    }
+    let device = Arc::new(SoftDma::<(), 4>::open(Config::new(64)).unwrap());
+    let stall = device.faults().stall_launch(1);
+    let [first, sequence] = [(); 2].map(|()| submit(&*device, NOTHING, &[], ()).unwrap());
+    assert!(stall.wait_reached());
+    let (tell, told) = channel();
+    let waker = Waker::from(Arc::new(Waits(Arc::clone(&device), tell)));
+    assert!(device.poll(first, Some(&waker)).is_pending());
+    drop(waker);
+    stall.release();
+    let itself = Err(Unfinished::WouldDeadlock { sequence });
+    assert_eq!(told.recv(), Ok(itself));
+    assert_eq!(device.drain(&NoClock, None), Ok(()));
 }

@@ -15,8 +15,8 @@ use std::thread;
 use common::{Load, NOTHING, News, buffer, bytes, open, submit, write};
 use wharf_backend::usage::UsageClass;
 use wharf_backend::{AllocError, AllocHint, BackendExt, MemBackend, SegmentMut, TransferError};
-use wharf_engine::{Cargo, Command, Engine, Fault, KernelFault, Returned};
-use wharf_softdma::{Config, SoftDma, WaitError};
+use wharf_engine::{Cargo, Command, Engine, EngineExt, Fault, KernelFault, Returned, Unfinished};
+use wharf_softdma::{Config, SoftDma};
 use wharf_sync::{Clock, NoClock};
 use wharf_tensor::{Hosted, Launch, Tensor, TensorError, Tickets};
 
@@ -31,7 +31,10 @@ fn the_nth_launch_fails_without_running() {
     for byte in 1..=3 {
         let part = wharf_engine::Operand::write(target.place(), 3);
         let sequence = submit(&device, Command::Fill(byte), &[part], Load::new(1)).unwrap();
-        let outcome = device.wait(sequence).unwrap().map_err(|lost| lost.error);
+        let outcome = device
+            .wait(sequence, &NoClock, None)
+            .unwrap()
+            .map_err(|lost| lost.error);
         outcomes.push((outcome.map(drop), bytes(&target)[0]));
     }
     assert_eq!(outcomes, [(Ok(()), 1), (Err(FAULT), 1), (Ok(()), 3)]);
@@ -127,8 +130,8 @@ fn a_stalled_launch_holds_what_comes_after_it_until_it_is_released() {
     device.abort(first);
     assert!(device.poll(first, None).is_pending());
     stall.release();
-    assert!(device.wait(second).unwrap().is_ok());
-    assert!(device.wait(first).unwrap().is_ok());
+    assert!(device.wait(second, &NoClock, None).unwrap().is_ok());
+    assert!(device.wait(first, &NoClock, None).unwrap().is_ok());
     assert_eq!(bytes(&target), [1]);
 }
 
@@ -147,7 +150,7 @@ fn a_stall_ends_with_the_device() {
         device.close();
         assert_eq!(transfer.join().unwrap(), Err(TransferError::Closed));
     });
-    let Returned { error, value } = device.wait(launch).unwrap().unwrap_err();
+    let Returned { error, value } = device.wait(launch, &NoClock, None).unwrap().unwrap_err();
     assert_eq!(
         (error, value.landed),
         (Fault::Closed, Some(Err(Fault::Closed)))
@@ -185,15 +188,15 @@ fn an_end_that_is_told_twice_counts_once() {
     device.faults().complete_twice(1);
     let first = submit(&device, NOTHING, &[], Load::new(1).telling(&news)).unwrap();
     let second = submit(&device, NOTHING, &[], Load::new(2).telling(&news)).unwrap();
-    assert!(device.wait(first).unwrap().is_ok());
-    assert!(device.wait(second).unwrap().is_ok());
+    assert!(device.wait(first, &NoClock, None).unwrap().is_ok());
+    assert!(device.wait(second, &NoClock, None).unwrap().is_ok());
     drop(news);
     let landed: Vec<_> = heard
         .iter()
         .filter(|news| matches!(news, News::Landed(..)))
         .collect();
     assert_eq!(landed, [News::Landed(1, Ok(())), News::Landed(2, Ok(()))]);
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     let stats = device.stats();
     assert_eq!((stats.completed, stats.spurious), (2, 1));
     assert_eq!(device.in_use(), 0);
@@ -239,49 +242,47 @@ fn a_barrier_waits_for_what_was_before_it_and_for_nothing_else() {
     // Either of the two may be the one that stalls.
     let second = submit(&device, NOTHING, &[], Load::new(2)).unwrap();
     assert!(stall.wait_reached());
-    let mut barrier = device.barrier();
-    assert_eq!(barrier.sequence(), second);
+    let barrier = device.drained();
+    assert_eq!(barrier.sequence(), Some(second));
     assert!(barrier.poll(None).is_pending());
     stall.release();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     // Behind it another one stalls, and holds up only later barriers.
     let stall = device.faults().stall_launch(1);
     let third = submit(&device, NOTHING, &[], Load::new(3)).unwrap();
     assert!(stall.wait_reached());
     assert!(barrier.poll(None).is_ready());
     assert!(device.poll(before, None).is_ready());
-    let timed_out = Err(WaitError::TimedOut {
-        sequence: third,
-        in_flight: 1,
-    });
+    let timed_out = Err(Unfinished::TimedOut { sequence: third });
+    assert_eq!(device.drain(&Late, Some(Duration::ZERO)), timed_out);
     assert_eq!(
-        device.barrier().wait_until(&Late, Duration::ZERO),
+        device.drained().wait(&Late, Some(Duration::ZERO)),
         timed_out
     );
-    let Err(error) = device.wait_until(third, &Late, Duration::ZERO) else {
+    let Err(error) = device.wait(third, &Late, Some(Duration::ZERO)) else {
         panic!("it stalls")
     };
     assert_eq!(
         error.to_string(),
-        "submission #3 had not landed at the deadline, 1 are in flight"
+        "submission #3 had not landed at the deadline"
     );
     stall.release();
-    assert_eq!(device.barrier().wait_until(&NoClock, Duration::MAX), Ok(()));
+    assert_eq!(device.drain(&NoClock, Some(Duration::MAX)), Ok(()));
     assert!(
         device
-            .wait_until(third, &Late, Duration::ZERO)
+            .wait(third, &Late, Some(Duration::ZERO))
             .unwrap()
             .is_ok()
     );
     assert!(
         device
-            .wait_until(second, &Late, Duration::ZERO)
+            .wait(second, &Late, Some(Duration::ZERO))
             .unwrap()
             .is_ok()
     );
     // Nothing was submitted, or all has landed: passed at once.
-    assert_eq!(device.barrier().wait_until(&Late, Duration::ZERO), Ok(()));
-    assert_eq!(open::<4>().drain(), Ok(()));
+    assert_eq!(device.drain(&Late, Some(Duration::ZERO)), Ok(()));
+    assert_eq!(open::<4>().drain(&NoClock, None), Ok(()));
 }
 
 struct Rings(Sender<()>);
@@ -301,10 +302,10 @@ fn a_barrier_can_be_awaited() {
     let (ring, rung) = channel();
     let waker = Waker::from(Arc::new(Rings(ring)));
     let mut context = Context::from_waker(&waker);
-    let mut barrier = pin!(device.barrier());
+    let mut barrier = pin!(device.drained());
     assert!(Future::poll(barrier.as_mut(), &mut context).is_pending());
     // One that is dropped in between changes nothing.
-    let mut dropped = device.barrier();
+    let dropped = device.drained();
     assert!(dropped.poll(Some(&waker)).is_pending());
     drop(dropped);
     stall.release();
@@ -341,14 +342,15 @@ fn a_drained_device_has_let_go_of_detached_cargo() {
     let sequence = submit(&device, NOTHING, &[], Slow { dropping, go_on }).unwrap();
     assert!(stall.wait_reached());
     device.detach(sequence);
-    let mut barrier = device.barrier();
+    let barrier = device.drained();
     stall.release();
     dropped.recv().unwrap();
-    // It has landed, its slot is free, and still it is there.
-    assert_eq!((device.stats().completed, device.in_use()), (1, 0));
+    // It has landed, and still it is there.
+    assert_eq!((device.stats().completed, device.in_use()), (1, 1));
     assert!(barrier.poll(None).is_pending());
     go.send(()).unwrap();
-    assert_eq!(barrier.wait(), Ok(()));
+    assert_eq!(barrier.wait(&NoClock, None), Ok(()));
+    assert_eq!(device.in_use(), 0);
 }
 
 #[test]
@@ -358,13 +360,13 @@ fn a_newer_stall_lets_the_one_before_it_go_on() {
     let first = submit(&device, NOTHING, &[], Load::new(1)).unwrap();
     assert!(older.wait_reached());
     let newer = device.faults().stall_launch(1);
-    assert!(device.wait(first).unwrap().is_ok());
+    assert!(device.wait(first, &NoClock, None).unwrap().is_ok());
     let second = submit(&device, NOTHING, &[], Load::new(2)).unwrap();
     assert!(newer.wait_reached());
     drop(older);
     assert!(device.poll(second, None).is_pending());
     newer.release();
-    assert!(device.wait(second).unwrap().is_ok());
+    assert!(device.wait(second, &NoClock, None).unwrap().is_ok());
 }
 
 #[test]

@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::{Load, NOTHING, buffer, open, submit};
 use wharf_backend::usage::UsageClass;
 use wharf_backend::{AllocError, BackendExt, Group, GroupError, SegmentMut};
+use wharf_engine::EngineExt;
 use wharf_softdma::{Channel, Config, OpenError, SoftDma};
 use wharf_source::HeapSource;
+use wharf_sync::NoClock;
 
 /// Counts large allocations, and refuses on the thread that asks for it.
 struct Counting;
@@ -94,7 +96,7 @@ fn the_memory_goes_with_whoever_holds_it_last() {
     // A completion that nobody asks for holds a segment, too.
     let unasked = buffer(&device, &[2]);
     submit(&device, NOTHING, &[], Load::new(1).holding(unasked)).unwrap();
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     drop(device);
     assert_eq!(live(), before + 1);
     drop(kept);

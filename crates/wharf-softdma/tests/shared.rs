@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::Wake;
 
-use wharf_backend::wrap::{AllocAsync, Finding, OwnsBytes, WaitError, Waits, alloc_wait};
+use wharf_backend::wrap::{AllocAsync, AllocWaitError, Finding, OwnsBytes, Waits, alloc_wait};
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, Caps, Checked, FaultInject, MemBackend, MemSpace, Scrub,
     SegmentMut, Shared,
@@ -113,7 +113,7 @@ fn closing_ends_every_wait_and_a_deadline_one() {
         .channel()
         .alloc_wait(64, &Late, Some(Duration::from_secs(1)))
         .map(drop);
-    assert_eq!(late, Err(WaitError::TimedOut { requested: 64 }));
+    assert_eq!(late, Err(AllocWaitError::TimedOut { requested: 64 }));
 
     let task = Arc::new(Task::default());
     let mut first = pin!(AllocAsync::new(device.channel(), 64, AllocHint::NONE));
@@ -141,7 +141,7 @@ fn closing_ends_every_wait_and_a_deadline_one() {
     assert!(closed(task.poll(second.as_mut()).map_ok(drop)));
     assert_eq!(
         third.join().unwrap(),
-        Err(WaitError::Refused(AllocError::Closed))
+        Err(AllocWaitError::Refused(AllocError::Closed))
     );
     drop(held);
 }

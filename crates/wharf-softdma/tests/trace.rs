@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-use wharf_engine::{Command, Engine};
+use wharf_engine::{Command, Engine, EngineExt};
 use wharf_softdma::{Config, SoftDma};
 use wharf_source::HeapSource;
-use wharf_sync::StdClock;
+use wharf_sync::{NoClock, StdClock};
 use wharf_tensor::{
     Hosted, Launch, Parts, Target, Tensor, Tickets, TraceEvent, TraceKind, TracePhase, TraceSink,
 };
@@ -44,7 +44,9 @@ fn run_two(panics: Option<TracePhase>) -> (Arc<Runs>, SoftDma<Tickets<Watched>>)
     for byte in [1, 2] {
         let launched = device.launch(Command::Fill(byte), &[tensor.output()]);
         let sequence = launched.expect("room").into_sequence();
-        device.drain().expect("this is not the worker");
+        device
+            .drain(&NoClock, None)
+            .expect("this is not the worker");
         // The access has ended with the run, whatever the sink did, and although nobody took the cargo out.
         let mut bytes = [0; 64];
         tensor.try_read(0, &mut bytes).expect("the device let go");

@@ -10,7 +10,7 @@ use std::sync::{Condvar, LockResult, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::atomic::{AtomicCount, AtomicWord};
-use crate::{Clock, ConstInit, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who};
+use crate::{Clock, ConstInit, Epoch, Event, Lock, SyncPolicy, Wake, WakerPlace, WakerSet, Who};
 
 /// For memory that threads share.
 ///
@@ -140,14 +140,14 @@ macro_rules! over_condvar {
                     displaced.wake();
                 }
             }
-            fn queue(&self, place: &mut Place, waker: &Waker) {
+            fn queue(&self, place: &mut WakerPlace, waker: &Waker) {
                 let mut waker = Some(waker.clone());
                 let displaced = unpoisoned(self.state.lock()).wakers.queue(place, &mut waker);
                 if let Some(displaced) = displaced {
                     displaced.wake();
                 }
             }
-            fn withdraw(&self, place: &mut Place) -> bool {
+            fn withdraw(&self, place: &mut WakerPlace) -> bool {
                 if place.is_none() {
                     return true;
                 }

@@ -10,7 +10,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 use crate::wakers::wake_all;
-use crate::{Clock, ConstInit, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Word};
+use crate::{Clock, ConstInit, Epoch, Event, Lock, SyncPolicy, Wake, WakerPlace, WakerSet, Word};
 
 /// An event over the lock and the word of a policy: the one of `Critical`, of `Spin`, and of a policy of
 /// your own that has nothing better. A blocking wait runs the clock's idle hook until the event happens.
@@ -70,13 +70,13 @@ unsafe impl<P: SyncPolicy, const N: usize> Event for IdleEvent<P, N> {
             displaced.wake();
         }
     }
-    fn queue(&self, place: &mut Place, waker: &Waker) {
+    fn queue(&self, place: &mut WakerPlace, waker: &Waker) {
         let mut waker = Some(waker.clone());
         if let Some(displaced) = self.with(|wakers| wakers.queue(place, &mut waker)) {
             displaced.wake();
         }
     }
-    fn withdraw(&self, place: &mut Place) -> bool {
+    fn withdraw(&self, place: &mut WakerPlace) -> bool {
         if place.is_none() {
             return true;
         }

@@ -87,7 +87,7 @@ pub use init::ConstInit;
 pub use policy::{Count, Epoch, Event, IsrSafe, Lock, SyncPolicy, Wake, Who, Word};
 pub use turn::Turn;
 pub use unsync::{Unsync, UnsyncCount, UnsyncEvent, UnsyncLock, UnsyncWord};
-pub use wakers::{Place, WakerSet};
+pub use wakers::{WakerPlace, WakerSet};
 
 /// The examples of the page, run as tests of this crate.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@ use ::loom::sync::atomic::{AtomicU32, Ordering};
 use ::loom::sync::{Condvar, Mutex};
 
 use crate::blocking::unpoisoned;
-use crate::{Clock, Count, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who, Word};
+use crate::{Clock, Count, Epoch, Event, Lock, SyncPolicy, Wake, WakerPlace, WakerSet, Who, Word};
 
 /// For tests inside `loom::model` only; anywhere else its operations panic.
 ///

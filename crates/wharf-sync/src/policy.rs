@@ -8,7 +8,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-use crate::{Clock, Place};
+use crate::{Clock, WakerPlace};
 
 /// How one program protects what its contexts share.
 ///
@@ -185,14 +185,14 @@ pub unsafe trait Event {
     ///
     /// Whoever queues must [`withdraw`](Self::withdraw) in the end, or a wake may be spent on nobody. `place` must
     /// not be taken to another event meanwhile.
-    fn queue(&self, place: &mut Place, waker: &Waker) {
+    fn queue(&self, place: &mut WakerPlace, waker: &Waker) {
         let _ = place;
         self.register(waker);
     }
     /// Leaves the queue. `false`: `place` was not there any more, so a wake was spent on it; pass that on by
     /// [`notify_one`](Self::notify_one).
     #[must_use = "a wake that was spent on this place must be passed on"]
-    fn withdraw(&self, place: &mut Place) -> bool {
+    fn withdraw(&self, place: &mut WakerPlace) -> bool {
         let _ = place;
         true
     }

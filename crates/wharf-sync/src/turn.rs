@@ -3,7 +3,7 @@
 use core::fmt;
 use core::task::{Context, Poll};
 
-use crate::{Event, Place};
+use crate::{Event, WakerPlace};
 
 /// Waits, in a task, for something that an event hands out one by one ([`Event::notify_one`]).
 ///
@@ -33,7 +33,7 @@ use crate::{Event, Place};
 /// ```
 pub struct Turn<'e, E: Event> {
     event: &'e E,
-    place: Place,
+    place: WakerPlace,
 }
 
 impl<'e, E: Event> Turn<'e, E> {
@@ -41,7 +41,7 @@ impl<'e, E: Event> Turn<'e, E> {
     pub const fn new(event: &'e E) -> Self {
         Self {
             event,
-            place: Place::new(),
+            place: WakerPlace::new(),
         }
     }
 

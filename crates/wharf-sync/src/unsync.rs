@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::wakers::wake_all;
 use crate::{
-    Clock, ConstInit, Count, Epoch, Event, Lock, Place, SyncPolicy, Wake, WakerSet, Who, Word,
+    Clock, ConstInit, Count, Epoch, Event, Lock, SyncPolicy, Wake, WakerPlace, WakerSet, Who, Word,
 };
 
 /// For memory that one context owns: a task, a receive loop, `main`.
@@ -217,14 +217,14 @@ unsafe impl Event for UnsyncEvent {
             displaced.wake();
         }
     }
-    fn queue(&self, place: &mut Place, waker: &Waker) {
+    fn queue(&self, place: &mut WakerPlace, waker: &Waker) {
         let mut waker = Some(waker.clone());
         let displaced = self.0.value.wakers.borrow_mut().queue(place, &mut waker);
         if let Some(displaced) = displaced {
             displaced.wake();
         }
     }
-    fn withdraw(&self, place: &mut Place) -> bool {
+    fn withdraw(&self, place: &mut WakerPlace) -> bool {
         if place.is_none() {
             return true;
         }

@@ -37,12 +37,12 @@ const QUEUES: u32 = 1;
 /// withdrawn may be taken for that of another one.
 #[derive(Debug, Default)]
 #[must_use = "a place that is not withdrawn keeps its waker, which may be woken in place of another"]
-pub struct Place {
+pub struct WakerPlace {
     /// Zero: none. The stamp of a waker that queues is odd.
     stamp: u32,
 }
 
-impl Place {
+impl WakerPlace {
     /// No place yet.
     pub const fn new() -> Self {
         Self { stamp: 0 }
@@ -113,7 +113,7 @@ impl<const N: usize> WakerSet<N> {
     /// Takes `waker` to the end of the queue. A waiter that has its `place` there keeps it: its waker is replaced, and
     /// what is left in `waker` is the other one. Returns the waker that had to make room.
     #[must_use = "the displaced waker must be woken, or its task sleeps for ever"]
-    pub fn queue(&mut self, place: &mut Place, waker: &mut Option<Waker>) -> Option<Waker> {
+    pub fn queue(&mut self, place: &mut WakerPlace, waker: &mut Option<Waker>) -> Option<Waker> {
         let new = waker.as_ref()?;
         if let Some(slot) = self.find(place) {
             let known = slot.waker.as_ref();
@@ -130,9 +130,9 @@ impl<const N: usize> WakerSet<N> {
     /// Takes the waker at `place` out of the queue, to be dropped. `None`: it is not there any more, because it was
     /// taken out to be woken.
     #[must_use = "the waker is to be dropped outside of the section, and that there is none must be known"]
-    pub fn withdraw(&mut self, place: &mut Place) -> Option<Waker> {
+    pub fn withdraw(&mut self, place: &mut WakerPlace) -> Option<Waker> {
         let waker = self.find(place).and_then(|slot| slot.waker.take());
-        *place = Place::new();
+        *place = WakerPlace::new();
         waker
     }
 
@@ -162,7 +162,7 @@ impl<const N: usize> WakerSet<N> {
         taken
     }
 
-    fn find(&mut self, place: &Place) -> Option<&mut Slot> {
+    fn find(&mut self, place: &WakerPlace) -> Option<&mut Slot> {
         let mut queue = self.slots.iter_mut().filter(|slot| slot.queues());
         queue.find(|slot| slot.stamp == place.stamp)
     }

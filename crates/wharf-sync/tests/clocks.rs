@@ -112,7 +112,7 @@ fn policies_go_by_their_names() {
 fn what_is_printed_says_what_it_is() {
     let event = UnsyncEvent::new();
     let turn = format!("{:?}", Turn::new(&event));
-    assert!(turn.starts_with("Turn { place: Place"), "{turn}");
+    assert!(turn.starts_with("Turn { place: WakerPlace"), "{turn}");
     #[cfg(feature = "critical-section")]
     {
         let event = wharf_sync::CriticalEvent::new();

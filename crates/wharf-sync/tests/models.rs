@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
-use wharf_sync::{Count, Event, Place, SyncPolicy, Word};
+use wharf_sync::{Count, Event, SyncPolicy, WakerPlace, Word};
 
 use support::{Task, under_every_policy};
 
@@ -177,7 +177,7 @@ fn an_event<P: SyncPolicy, const PLACES: usize>() {
     check(&proptest::collection::vec(act, 0..40), |acts| {
         let event = P::Event::new();
         let tasks: [Arc<Task>; TASKS] = core::array::from_fn(|_| Task::new());
-        let mut places: [Place; WAITERS] = core::array::from_fn(|_| Place::new());
+        let mut places: [WakerPlace; WAITERS] = core::array::from_fn(|_| WakerPlace::new());
         let mut model = Model::<PLACES>(Vec::new());
         let mut queued = [false; WAITERS];
         let mut wakes = [0; TASKS];

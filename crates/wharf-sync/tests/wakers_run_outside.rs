@@ -4,7 +4,7 @@
 use core::cell::Cell;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use wharf_sync::{Event, Place, SyncPolicy, Unsync};
+use wharf_sync::{Event, SyncPolicy, Unsync, WakerPlace};
 
 /// What every end of a waker does, by a wake or without, and how many there were.
 struct Hook<'e> {
@@ -40,7 +40,7 @@ fn wakers_come_back_to<P: SyncPolicy>(notify: fn(&P::Event)) {
     let come_back = || {
         let _ = event.epoch();
         event.register(Waker::noop());
-        let mut place = Place::new();
+        let mut place = WakerPlace::new();
         event.queue(&mut place, Waker::noop());
         let _ = event.withdraw(&mut place);
     };
@@ -48,7 +48,7 @@ fn wakers_come_back_to<P: SyncPolicy>(notify: fn(&P::Event)) {
         run: &come_back,
         calls: Cell::new(0),
     });
-    let mut places = [(); 8].map(|()| Place::new());
+    let mut places = [(); 8].map(|()| WakerPlace::new());
     // More than any event has places for, so that some are displaced, and each twice, so that some are known.
     for (index, hook) in hooks.iter().enumerate() {
         // SAFETY: the hooks live to the end of this function, and the last `notify` lets go of all wakers.

@@ -15,10 +15,10 @@ use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
-    Access, Command, Descriptor, DescriptorError, Engine, Fault, MAX_OPERANDS, Operand, Sequence,
-    StreamId, SubmitError,
+    Access, Command, Completion, Descriptor, DescriptorError, Engine, EngineExt, Fault, MAX_OPERANDS,
+    Operand, Sequence, StreamId, SubmitError, Unfinished,
 };
-use wharf_sync::{Event, NoClock, Wake};
+use wharf_sync::NoClock;
 
 use crate::storage::{Patience, StorageRef};
 use crate::tickets::{Acquiring, patience};
@@ -297,14 +297,18 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
         if !self.open {
             return Poll::Ready(Err(WaitError::Taken));
         }
-        self.engine.poll(self.sequence, waker).map(|completion| {
-            self.open = false;
-            match completion {
-                Some(Ok(_)) => Ok(()),
-                Some(Err(refused)) => Err(WaitError::Fault(refused.error)),
-                None => Err(WaitError::Taken),
-            }
-        })
+        let polled = self.engine.poll(self.sequence, waker);
+        polled.map(|completion| self.told(completion))
+    }
+
+    /// The engine told how it ended, or that somebody else was told.
+    fn told(&mut self, completion: Option<Completion<Tickets<T>>>) -> Result<(), WaitError> {
+        self.open = false;
+        match completion {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(refused)) => Err(WaitError::Fault(refused.error)),
+            None => Err(WaitError::Taken),
+        }
     }
 
     /// Blocks until it has ended.
@@ -338,27 +342,17 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
     }
 
     fn sleep(&mut self, deadline: Option<Duration>) -> Result<(), WaitError> {
-        let engine = self.engine;
-        let mut given_up = None;
-        loop {
-            // Sampled before the poll: a completion in between moves it on.
-            let seen = engine.completed().epoch();
-            if let Poll::Ready(outcome) = self.poll(None) {
-                return outcome;
-            }
-            // Asked once more, for a completion that came just then.
-            if let Some(error) = given_up {
-                return Err(error);
-            }
-            let wake = match &self.clock {
-                Some(clock) => engine.completed().wait(seen, clock, deadline),
-                None => engine.completed().wait(seen, &NoClock, deadline),
-            };
-            given_up = match wake {
-                Wake::Notified => None,
-                Wake::TimedOut => Some(WaitError::TimedOut),
-                Wake::Never => Some(WaitError::WouldDeadlock),
-            };
+        if !self.open {
+            return Err(WaitError::Taken);
+        }
+        let waited = match &self.clock {
+            Some(clock) => EngineExt::wait(self.engine, self.sequence, clock, deadline),
+            None => EngineExt::wait(self.engine, self.sequence, &NoClock, deadline),
+        };
+        match waited {
+            Err(Unfinished::TimedOut { .. }) => Err(WaitError::TimedOut),
+            Err(Unfinished::WouldDeadlock { .. }) => Err(WaitError::WouldDeadlock),
+            ended => self.told(ended.ok()),
         }
     }
 
@@ -412,7 +406,8 @@ impl<E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> fmt::Debug for Submissio
 pub enum WaitError {
     /// It failed.
     Fault(Fault),
-    /// Under this policy nobody else exists who could finish it. [`Submission::wait`] has detached it.
+    /// Nobody else could finish it: under this policy nobody else exists, or the caller is
+    /// [inside](Engine::is_inside) of the engine. [`Submission::wait`] has detached it.
     WouldDeadlock,
     /// The deadline passed first.
     TimedOut,

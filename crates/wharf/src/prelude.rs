@@ -12,14 +12,15 @@ pub use crate::backend::{
 };
 #[doc(no_inline)]
 pub use crate::engine::{
-    Access, Command, CpuEngine, Engine, Fault, KernelFault, Lent, Stream, SubmitError,
+    Access, Command, CpuEngine, Engine, EngineExt, Fault, KernelFault, Lent, Stream, SubmitError,
+    Unfinished,
 };
 #[doc(no_inline)]
 pub use crate::segment::{PushError, ReadError, Rope, Segment, SliceError, View};
 #[doc(no_inline)]
 pub use crate::source::{Census, StaticPoolSource};
 #[doc(no_inline)]
-pub use crate::sync::{SyncPolicy, Unsync};
+pub use crate::sync::{NoClock, SyncPolicy, Unsync};
 #[doc(no_inline)]
 pub use crate::tensor::{
     BatchError, CompletionError, Completions, Directory, Firmware, Launch, LaunchError, NoTrace,

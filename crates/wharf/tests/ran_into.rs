@@ -226,7 +226,7 @@ fn everything_before_a_drain_has_landed_after_it() {
         );
         tensor
     });
-    device.drain().unwrap();
+    device.drain(&NoClock, None).unwrap();
     for (byte, tensor) in (1..).zip(&tensors) {
         let mut bytes = [0; 32];
         tensor.try_read(0, &mut bytes).unwrap();

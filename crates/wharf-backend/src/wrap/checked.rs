@@ -404,7 +404,12 @@ unsafe impl<B: OwnsBytes, F: FindingSink, const N: usize> MemBackend for Checked
     fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
         let inner = self.inner.census();
         if size <= self.max_segment_size() && self.records.census().in_use >= N {
-            let held = N.saturating_mul(inner.unit);
+            // Slots: as many as the table has places. What counts bytes knows how many of them are out; more cannot be.
+            let held = if self.inner.max_segment_size() <= inner.unit {
+                N.saturating_mul(inner.unit)
+            } else {
+                inner.bytes_in_use()
+            };
             return AllocError::Exhausted {
                 requested: size,
                 in_use: held,

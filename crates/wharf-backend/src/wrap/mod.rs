@@ -148,4 +148,4 @@ pub use quota::{Book, Quota, QuotaError, QuotaRef, QuotaShare, Share};
 pub use scrub::Scrub;
 pub use shared::Shared;
 pub use traced::{BackendEvent, BackendEventKind, BackendEventPhase, BackendSink, Traced};
-pub use wait::{AllocAsync, WaitError, Waitable, Waits, alloc_wait};
+pub use wait::{AllocAsync, AllocWaitError, Waitable, Waits, alloc_wait};

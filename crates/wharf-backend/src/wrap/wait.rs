@@ -23,7 +23,7 @@ use crate::{AllocError, AllocHint, BackendRef, Header, MemBackend, SegmentMut, U
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum WaitError {
+pub enum AllocWaitError {
     /// Waiting does not help: the segment is larger than any, the device is closed.
     Refused(AllocError),
     /// The deadline passed first.
@@ -38,7 +38,7 @@ pub enum WaitError {
     },
 }
 
-impl fmt::Display for WaitError {
+impl fmt::Display for AllocWaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
@@ -53,9 +53,9 @@ impl fmt::Display for WaitError {
     }
 }
 
-impl core::error::Error for WaitError {}
+impl core::error::Error for AllocWaitError {}
 
-impl From<AllocError> for WaitError {
+impl From<AllocError> for AllocWaitError {
     fn from(refusal: AllocError) -> Self {
         Self::Refused(refusal)
     }
@@ -96,7 +96,7 @@ pub trait Waits: MemBackend {
         size: usize,
         clock: &C,
         deadline: Option<Duration>,
-    ) -> Result<SegmentMut<&Self, Uninit>, WaitError> {
+    ) -> Result<SegmentMut<&Self, Uninit>, AllocWaitError> {
         alloc_wait(self, size, AllocHint::NONE, clock, deadline)
     }
 
@@ -145,7 +145,7 @@ pub fn alloc_wait<R, C>(
     hint: AllocHint,
     clock: &C,
     deadline: Option<Duration>,
-) -> Result<SegmentMut<R, Uninit>, WaitError>
+) -> Result<SegmentMut<R, Uninit>, AllocWaitError>
 where
     R: BackendRef + Clone,
     R::Backend: Waits,
@@ -157,13 +157,13 @@ where
     loop {
         let seen = waiters.epoch();
         if let Some(answer) = sleeper.look(None) {
-            return answer.map_err(WaitError::from);
+            return answer.map_err(AllocWaitError::from);
         }
         let requested = size;
         let error = match waiters.sleep(seen, clock, deadline) {
             Wake::Notified => continue,
-            Wake::TimedOut => WaitError::TimedOut { requested },
-            Wake::Never => WaitError::WouldDeadlock { requested },
+            Wake::TimedOut => AllocWaitError::TimedOut { requested },
+            Wake::Never => AllocWaitError::WouldDeadlock { requested },
         };
         waiters.tell();
         return Err(error);

@@ -256,6 +256,26 @@ fn a_capacity_is_capped_in_slots_and_not_in_bytes() {
 }
 
 #[test]
+fn a_full_table_over_a_source_tells_bytes_and_no_slots() {
+    let mut bytes = [core::mem::MaybeUninit::uninit(); 4096];
+    let bump = SourceBackend::<_, Unsync>::new(BumpSource::new(&mut bytes));
+    let table = Checked::<_, _, 2>::new(bump, |finding: Finding| panic!("{finding}"));
+    let out = [1000, 1500].map(|size| table.alloc(size).unwrap());
+    let in_use = table.census().in_use;
+    assert!(
+        (2500..2700).contains(&in_use),
+        "{in_use} bytes are out, with headers and guards"
+    );
+    let full = AllocError::Exhausted {
+        requested: 8,
+        in_use,
+        capacity: in_use,
+    };
+    assert_eq!(table.alloc(8).unwrap_err(), full);
+    drop(out);
+}
+
+#[test]
 fn a_refusal_is_in_the_bytes_that_were_asked_for() {
     let pool = StaticPool::<Unsync, 32, 1>::new();
     let pool = Checked::<_, _, 4>::new(pool, |finding: Finding| panic!("{finding}"));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Wake;
 
 use wharf_backend::wrap::{
-    AllocAsync, BackendEvent, Finding, WaitError, WaitQueue, Waits, alloc_wait,
+    AllocAsync, AllocWaitError, BackendEvent, Finding, WaitQueue, Waits, alloc_wait,
 };
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, Caps, Census, Checked, FaultInject, FreeList, Header,
@@ -228,13 +228,13 @@ fn waiting_does_not_help_where_there_can_be_none() {
     let mut waiter = Waiter::new(pool.alloc_async(17));
     assert!(matches!(waiter.poll(), Poll::Ready(Err(error)) if error == too_large));
     let refused = pool.alloc_wait(17, &NoClock, None).unwrap_err();
-    assert_eq!(refused, WaitError::Refused(too_large));
+    assert_eq!(refused, AllocWaitError::Refused(too_large));
     assert_eq!(refused.to_string(), too_large.to_string());
     assert_eq!(pool.census().refused, 2, "both were told");
 
     // Under `Unsync` nobody else could free anything.
     let alone = pool.alloc_wait(9, &NoClock, None).unwrap_err();
-    assert_eq!(alone, WaitError::WouldDeadlock { requested: 9 });
+    assert_eq!(alone, AllocWaitError::WouldDeadlock { requested: 9 });
     assert_eq!(
         alone.to_string(),
         "9 bytes are not free, and nobody but the one who waits could free them"
@@ -275,7 +275,7 @@ fn a_thread_behind_a_task_of_its_own_context_is_refused() {
     assert!(first.poll().is_pending());
     drop(held);
     let behind = pool.alloc_wait(1, &NoClock, None).unwrap_err();
-    assert_eq!(behind, WaitError::WouldDeadlock { requested: 1 });
+    assert_eq!(behind, AllocWaitError::WouldDeadlock { requested: 1 });
     assert!(served(first.poll()).is_some());
     assert!(pool.alloc_wait(1, &NoClock, None).is_ok());
 }
@@ -313,7 +313,7 @@ fn a_deadline_ends_a_wait_and_leaves_no_trace() {
     let late = Countdown::new(0, &|| ());
     let deadline = Some(Duration::from_secs(5));
     let error = pool.alloc_wait(3, &late, deadline).unwrap_err();
-    assert_eq!(error, WaitError::TimedOut { requested: 3 });
+    assert_eq!(error, AllocWaitError::TimedOut { requested: 3 });
     assert_eq!(
         error.to_string(),
         "3 bytes were not free before the deadline"

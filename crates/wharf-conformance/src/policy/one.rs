@@ -6,7 +6,7 @@
 use core::cell::Cell;
 use core::task::{Context, Poll};
 
-use wharf_sync::{Event, NoClock, Place, SyncPolicy, Turn, Wake};
+use wharf_sync::{Event, NoClock, SyncPolicy, Turn, Wake, WakerPlace};
 
 use super::Policy;
 use super::events::{Reentry, come_back};
@@ -26,7 +26,7 @@ pub(super) fn is_an_event<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 pub(super) fn first_in_line<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let (event, probe) = (P::Event::new(), Probe::claim()?);
-    let mut places = [const { Place::new() }; 2];
+    let mut places = [const { WakerPlace::new() }; 2];
     for (task, place) in places.iter_mut().enumerate() {
         event.queue(place, &probe.waker(task));
     }
@@ -41,7 +41,7 @@ pub(super) fn first_in_line<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 pub(super) fn nobody_is_forgotten<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let (event, probe) = (P::Event::new(), Probe::claim()?);
-    let mut places = [const { Place::new() }; TASKS];
+    let mut places = [const { WakerPlace::new() }; TASKS];
     for (task, place) in places.iter_mut().enumerate() {
         event.queue(place, &probe.waker(task));
     }
@@ -55,7 +55,7 @@ pub(super) fn nobody_is_forgotten<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 pub(super) fn without_a_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let (event, probe) = (P::Event::new(), Probe::claim()?);
-    let mut place = Place::new();
+    let mut place = WakerPlace::new();
     event.register(&probe.waker(0));
     event.queue(&mut place, &probe.waker(1));
     event.notify_one();
@@ -66,7 +66,7 @@ pub(super) fn without_a_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 pub(super) fn keeps_its_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let (event, probe) = (P::Event::new(), Probe::claim()?);
-    let (mut first, mut second) = (Place::new(), Place::new());
+    let (mut first, mut second) = (WakerPlace::new(), WakerPlace::new());
     event.queue(&mut first, &probe.waker(0));
     event.queue(&mut second, &probe.waker(1));
     // The same waiter, polled by another task.
@@ -78,7 +78,7 @@ pub(super) fn keeps_its_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 
 pub(super) fn leaves_its_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let (event, probe) = (P::Event::new(), Probe::claim()?);
-    let (mut first, mut second) = (Place::new(), Place::new());
+    let (mut first, mut second) = (WakerPlace::new(), WakerPlace::new());
     event.queue(&mut first, &probe.waker(0));
     event.queue(&mut second, &probe.waker(1));
     // Whether a wake was spent on it depends on the room there was.
@@ -87,7 +87,7 @@ pub(super) fn leaves_its_place<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     ensure(probe.woken(1), "no wake is spent on who has left")?;
     let _ = event.withdraw(&mut second);
     ensure(
-        event.withdraw(&mut Place::new()),
+        event.withdraw(&mut WakerPlace::new()),
         "no wake was spent on who never queued",
     )?;
     Ok(())
@@ -138,7 +138,7 @@ pub(super) fn served_in_turn<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
 }
 
 fn queue_again<E: Event>(scene: &Reentry<E>) {
-    let mut place = Place::new();
+    let mut place = WakerPlace::new();
     scene.event.queue(&mut place, &scene.waker());
     let _ = scene.event.withdraw(&mut place);
     come_back(scene);
@@ -149,13 +149,13 @@ pub(super) fn outside_of_sections<P: SyncPolicy>(_: &Policy<P>) -> Outcome {
     let probe = Probe::claim()?;
     let scene = Reentry::<P::Event>::new()?;
     let event = &scene.event;
-    let mut places = [const { Place::new() }; TASKS];
+    let mut places = [const { WakerPlace::new() }; TASKS];
     let queueing = || {
         for (task, place) in places.iter_mut().enumerate() {
             event.queue(place, &probe.waker(task));
         }
     };
-    let mut left = Place::new();
+    let mut left = WakerPlace::new();
     #[allow(unsafe_code, reason = "the hook asks for a promise")]
     // SAFETY: the wakers are given to an event that this context alone uses. An event that is not
     // `Sync` is for one context by the law of `SyncPolicy`; one that is may be called from any.

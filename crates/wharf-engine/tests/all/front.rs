@@ -419,8 +419,9 @@ fn a_wait_ends_at_its_deadline_and_leaves_the_submission_alone() {
     let engine = Stepped::<Critical, Freight<Memory<Critical>>>::new();
     let mut transfer = engine.fill(segment(&[0]), 1).unwrap();
     let clock = Rounds::new(u64::MAX, || ());
+    let sequence = transfer.sequence();
     let early = transfer.wait_until(&clock, seconds(5));
-    assert_eq!(early.unwrap_err(), Unfinished::TimedOut);
+    assert_eq!(early.unwrap_err(), Unfinished::TimedOut { sequence });
     assert_eq!(clock.now.get(), 5);
     // It comes in the third second.
     let clock = Rounds::new(3, || assert!(engine.step()));
@@ -428,13 +429,14 @@ fn a_wait_ends_at_its_deadline_and_leaves_the_submission_alone() {
     assert_eq!(clock.now.get(), 3);
     assert_eq!(*filled.into_segment(), [1]);
     let again = transfer.wait_until(&clock, None);
-    assert_eq!(again.unwrap_err(), Unfinished::Taken);
+    assert_eq!(again.unwrap_err(), Unfinished::Taken { sequence });
     // What is there already needs no time.
     let transfer = engine.fill(segment(&[0]), 2).unwrap();
     engine.step();
     assert!(transfer.wait(&clock, seconds(0)).unwrap().is_ok());
-    let unknown = engine.wait(Sequence::new(99), &NoClock, None);
-    assert_eq!(unknown.unwrap_err(), Unfinished::Taken);
+    let sequence = Sequence::new(99);
+    let unknown = engine.wait(sequence, &NoClock, None);
+    assert_eq!(unknown.unwrap_err(), Unfinished::Taken { sequence });
 }
 
 #[test]
@@ -457,7 +459,8 @@ fn who_is_alone_does_not_wait() {
     let engine = Stepped::<Unsync, ()>::new();
     let mut transfer = engine.ship(Command::Kernel(|_| Ok(())), ()).unwrap();
     let waited = transfer.wait_until(&NoClock, None);
-    assert_eq!(waited, Err(Unfinished::WouldDeadlock));
+    let sequence = transfer.sequence();
+    assert_eq!(waited, Err(Unfinished::WouldDeadlock { sequence }));
     assert!(engine.step());
     assert_eq!(transfer.wait(&NoClock, None), Ok(Ok(())));
 }
@@ -825,8 +828,10 @@ fn the_panic_of_another_kernel_takes_back_what_is_queued_behind_it() {
 fn errors_say_what_happened() {
     let texts = RefCell::new(Vec::new());
     let say = |error: &dyn std::error::Error| texts.borrow_mut().push(error.to_string());
-    say(&Unfinished::TimedOut);
-    say(&Unfinished::WouldDeadlock);
+    let sequence = Sequence::new(7);
+    say(&Unfinished::TimedOut { sequence });
+    say(&Unfinished::WouldDeadlock { sequence });
+    say(&Unfinished::Taken { sequence });
     say(&RunError::TimedOut);
     say(&RunError::from(DescriptorError::Shape { operands: 3 }));
     say(&DescriptorError::Lengths { from: 8, to: 7 });
@@ -835,8 +840,9 @@ fn errors_say_what_happened() {
     assert_eq!(
         texts.into_inner(),
         [
-            "the submission did not end in time",
-            "nobody is left to finish the submission",
+            "submission #7 had not landed at the deadline",
+            "nobody but the caller could finish submission #7",
+            "how submission #7 ended was told already, if it ever was one",
             "not started in time, and taken back",
             "3 such operands do not fit the command",
             "8 bytes cannot be copied to 7",

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use wharf_engine::{
-    CopyError, DeviceAddress, Extent, Hop, Limits, LimitsError, Rules, SplitError, split_copy,
+    DeviceAddress, Extent, Hop, Limits, LimitsError, Rules, SplitCopyError, SplitError,
+    SplitListError, split_copy,
 };
 
 const KIB: u64 = 1 << 10;
@@ -271,7 +272,7 @@ fn hops(
     (from, source): (u64, Rules),
     (to, destination): (u64, Rules),
     len: u64,
-) -> Result<Vec<(u64, u64, u64)>, CopyError> {
+) -> Result<Vec<(u64, u64, u64)>, SplitCopyError> {
     let (source, destination) = (limits(source), limits(destination));
     let hops = split_copy(extent(from, len), &source, extent(to, len), &destination)?;
     let announced = hops.len();
@@ -332,7 +333,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     let run = |source, destination, len| hops(source, destination, len).unwrap_err();
     let unequal = split_copy(extent(0, 3), &Limits::NONE, extent(8, 4), &Limits::NONE);
-    let lengths = CopyError::Lengths {
+    let lengths = SplitCopyError::Lengths {
         source: 3,
         destination: 4,
     };
@@ -341,19 +342,22 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
         start: 2,
         alignment: 4,
     };
-    assert_eq!(run((2, words), (0, PAGES), 8), CopyError::Source(start));
     assert_eq!(
-        run((0, PAGES), (2, words), 8),
-        CopyError::Destination(start)
+        run((2, words), (0, PAGES), 8),
+        SplitCopyError::Source(start)
     );
     assert_eq!(
-        CopyError::Destination(start).to_string(),
+        run((0, PAGES), (2, words), 8),
+        SplitCopyError::Destination(start)
+    );
+    assert_eq!(
+        SplitCopyError::Destination(start).to_string(),
         "destination: address 0x2 is no multiple of 4"
     );
     // Each is fine on its own: bytes across a page, words anywhere. But words cannot stop at the page.
     assert_eq!(
         run((4094, PAGES), (0, words), 8),
-        CopyError::Boundary {
+        SplitCopyError::Boundary {
             start: 4094,
             boundary: 4096,
             alignment: 4
@@ -366,7 +370,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     assert_eq!(
         run((0, bytewise), (0, words), 4),
-        CopyError::Boundary {
+        SplitCopyError::Boundary {
             start: 0,
             boundary: 2,
             alignment: 4
@@ -378,7 +382,7 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     };
     assert_eq!(
         run((0, short), (0, words), 4),
-        CopyError::MaxBytes {
+        SplitCopyError::MaxBytes {
             max_bytes: 3,
             alignment: 4
         }
@@ -391,11 +395,11 @@ fn a_copy_that_cannot_be_cut_says_at_which_end() {
     let many = |max| SplitError::TooManyElements { needed: 3, max };
     assert_eq!(
         run((4095, pages(2)), (4095, pages(9)), 4098),
-        CopyError::Source(many(2))
+        SplitCopyError::Source(many(2))
     );
     assert_eq!(
         run((4095, pages(9)), (4095, pages(1)), 4098),
-        CopyError::Destination(many(1))
+        SplitCopyError::Destination(many(1))
     );
 }
 
@@ -412,7 +416,7 @@ fn a_copy_that_ends_short_of_a_boundary_need_not_meet_it() {
     );
     assert_eq!(
         hops((4093, PAGES), (0, halfwords), 4),
-        Err(CopyError::Boundary {
+        Err(SplitCopyError::Boundary {
             start: 4093,
             boundary: 4096,
             alignment: 2
@@ -435,6 +439,126 @@ fn what_is_left_is_counted_down() {
     for _ in 0..2 {
         assert_eq!((elements.next(), hops.next()), (None, None));
         assert_eq!((elements.len(), hops.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_list_is_cut_extent_by_extent() {
+    let rules = Rules {
+        boundary: Some(4 * KIB),
+        max_bytes: 3 * KIB,
+        max_elements: 5,
+        ..Rules::NONE
+    };
+    let engine = limits(rules);
+    let list = [
+        extent(0x1000, 14),
+        extent(0xDEAD, 0),
+        extent(0x1FF0, 0x20),
+        extent(0x3000, 4 * KIB),
+    ];
+    assert_eq!(engine.needed_list(list), Ok(5));
+    let mut elements = engine.split_list(list).unwrap();
+    let mut seen = Vec::new();
+    for left in (0..5).rev() {
+        let one = elements.next().unwrap();
+        seen.push((one.start.get(), one.len));
+        assert_eq!(elements.len(), left);
+    }
+    assert_eq!((elements.next(), elements.next()), (None, None));
+    let expected = [
+        (0x1000, 14),
+        (0x1FF0, 0x10),
+        (0x2000, 0x10),
+        (0x3000, 3 * KIB),
+        (0x3C00, KIB),
+    ];
+    assert_eq!(seen, expected);
+    // No extents, no elements; the same of none with bytes.
+    assert_eq!(engine.split_list([]).unwrap().len(), 0);
+    assert_eq!(engine.split_list([extent(9, 0); 3]).unwrap().next(), None);
+}
+
+#[test]
+fn a_list_is_refused_as_a_whole() {
+    let engine = limits(Rules {
+        alignment: 4,
+        max_bytes: 8,
+        max_elements: 4,
+        ..Rules::NONE
+    });
+    let refused = |list: &[Extent]| engine.split_list(list.iter().copied()).unwrap_err();
+    // The sum counts: each of them would do.
+    let many = [extent(0, 24), extent(64, 16)];
+    assert_eq!(engine.needed_list(many), Ok(5));
+    let error = refused(&many);
+    let too_many = SplitListError::TooManyElements { needed: 5, max: 4 };
+    assert_eq!(error, too_many);
+    assert_eq!(
+        error.to_string(),
+        "5 elements needed by the list, a transfer has at most 4"
+    );
+    // The first that cannot be cut is named.
+    let error = SplitError::MisalignedStart {
+        start: 66,
+        alignment: 4,
+    };
+    let bad = [extent(0, 8), extent(66, 8), extent(0, 3)];
+    assert_eq!(refused(&bad), SplitListError::Extent { index: 1, error });
+    assert_eq!(engine.needed_list(bad), Err(refused(&bad)));
+    assert_eq!(
+        refused(&bad).to_string(),
+        "extent 1: address 0x42 is no multiple of 4"
+    );
+}
+
+#[test]
+fn a_count_that_no_number_holds_is_too_many() {
+    let bytewise = limits(Rules {
+        max_bytes: 1,
+        ..Rules::NONE
+    });
+    let all = [extent(0, u64::MAX); 3];
+    assert_eq!(bytewise.needed(all[0]), Ok(u64::MAX));
+    assert_eq!(bytewise.needed_list(all), Ok(u64::MAX));
+    let too_many = SplitListError::TooManyElements {
+        needed: u64::MAX,
+        max: usize::MAX,
+    };
+    assert_eq!(bytewise.split_list(all).unwrap_err(), too_many);
+    // On its own it is as many as an engine without a limit has, where a `usize` has 64 bits.
+    #[cfg(target_pointer_width = "64")]
+    assert_eq!(bytewise.split(all[0]).map(|all| all.len()), Ok(usize::MAX));
+}
+
+#[test]
+fn extents_that_change_their_mind_give_no_more_than_was_counted() {
+    use std::cell::Cell;
+    /// Yields `.0` extents, and its clones fewer or more by `.1`.
+    #[derive(Debug)]
+    struct Fickle(Cell<i32>, i32);
+    impl Clone for Fickle {
+        fn clone(&self) -> Self {
+            let now = self.0.get();
+            self.0.set(now + self.1);
+            Self(Cell::new(now), 0)
+        }
+    }
+    impl Iterator for Fickle {
+        type Item = Extent;
+        fn next(&mut self) -> Option<Extent> {
+            let left = self.0.get() - 1;
+            self.0.set(left);
+            (left >= 0).then(|| extent(0, 8))
+        }
+    }
+    for (change, comes) in [(-2, 1), (0, 3), (7, 3)] {
+        let mut elements = Limits::NONE
+            .split_list(Fickle(Cell::new(3), change))
+            .unwrap();
+        assert_eq!(elements.len(), 3);
+        assert_eq!(elements.by_ref().count(), comes);
+        assert_eq!((elements.len(), elements.next()), (0, None));
     }
 }
 
@@ -525,6 +649,44 @@ proptest! {
             }
             Err(_) => if let Some(best) = best { prop_assert_eq!(best, None) },
         }
+    }
+
+    /// Against the same extents, one by one.
+    #[test]
+    fn a_list_is_what_its_extents_are(
+        rules in some_rules(),
+        max_elements in 1_usize..40,
+        list in prop::collection::vec(some_extent(), 0..6),
+        aligned in any::<bool>(),
+    ) {
+        // Half of the time at places where something can come of it.
+        let mask = if aligned { 7 } else { 0 };
+        let list: Vec<_> = list.iter().map(|(start, len)| (start & !mask, len & !mask)).collect();
+        let engine = limits(Rules { max_elements, ..rules });
+        let alone = limits(rules);
+        let mut expected = Ok(Vec::new());
+        for (index, &(start, len)) in list.iter().enumerate() {
+            expected = expected.and_then(|mut done| match split(&alone, start, len) {
+                Ok(elements) => {
+                    done.extend(elements);
+                    Ok(done)
+                }
+                Err(error) => Err(SplitListError::Extent { index, error }),
+            });
+        }
+        let extents = list.iter().map(|&(start, len)| extent(start, len));
+        let needed = expected.as_ref().map(|all| all.len() as u64).map_err(|error| *error);
+        prop_assert_eq!(engine.needed_list(extents.clone()), needed);
+        let expected = expected.and_then(|all| if all.len() > max_elements {
+            Err(SplitListError::TooManyElements { needed: all.len() as u64, max: max_elements })
+        } else {
+            Ok(all)
+        });
+        let elements = engine.split_list(extents);
+        let announced = elements.as_ref().map(ExactSizeIterator::len).ok();
+        let elements = elements.map(|all| all.map(|one| (one.start.get(), one.len)).collect::<Vec<_>>());
+        prop_assert_eq!(announced, elements.as_ref().map(Vec::len).ok());
+        prop_assert_eq!(elements, expected);
     }
 
     #[test]

@@ -470,27 +470,60 @@ fn the_cargoes_of_options_and_arrays_land_each_once() {
 }
 
 #[test]
-fn a_barrier_is_passed_when_what_was_before_it_has_landed() {
-    let dock = Dock::default();
-    let queue = &dock.queue;
-    assert_eq!(queue.last().get(), 0);
-    assert!(queue.landed_through(queue.last()), "nothing was submitted");
-    dock.push(0).unwrap();
-    let second = dock.push(1).unwrap();
-    let barrier = queue.last();
-    assert_eq!(barrier, second);
-    let third = dock.push(2).unwrap();
-    assert!(!queue.landed_through(barrier), "queued");
-    let job = queue.next().unwrap();
-    queue.abort(second);
-    assert!(!queue.landed_through(barrier), "the first still runs");
-    job.finish(Ok(()));
-    assert!(queue.landed_through(barrier), "also if nobody has asked");
-    assert!(
-        !queue.landed_through(third),
-        "what came later is another matter"
-    );
-    queue.close();
-    assert!(queue.landed_through(third));
-    assert!(queue.landed_through(Sequence::new(u64::MAX)));
+fn what_is_detached_keeps_its_slot_until_its_cargo_is_dropped() {
+    /// Looks at the queue while it is dropped.
+    struct Looks(Weak<Board>);
+    struct Board {
+        queue: DescriptorQueue<Unsync, Looks, 2>,
+        seen: Cell<Option<(u64, usize, bool)>>,
+    }
+    impl Cargo for Looks {}
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let board = self.0.upgrade().unwrap();
+            let oldest = board.queue.outstanding().unwrap().start().get();
+            // The runner is free by now: whoever comes may run the next one.
+            let next = board.queue.next().is_some();
+            board.seen.set(Some((oldest, board.queue.in_use(), next)));
+        }
+    }
+    let board = Rc::new(Board {
+        queue: DescriptorQueue::new(),
+        seen: Cell::new(None),
+    });
+    let queue = &board.queue;
+    for aborts in [false, true] {
+        let push = || queue.push(nothing(), Looks(Rc::downgrade(&board))).ok();
+        let first = push().unwrap();
+        queue.detach(first);
+        if aborts {
+            queue.abort(first);
+        } else {
+            queue.next().unwrap().finish(Ok(()));
+        }
+        let seen = board.seen.take().unwrap();
+        assert_eq!(seen, (first.get(), 1, false));
+        assert_eq!((queue.outstanding(), queue.in_use()), (None, 0));
+    }
+}
+
+#[test]
+fn a_drop_that_panics_frees_slot_and_runner() {
+    struct Bomb(bool);
+    impl Cargo for Bomb {}
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(!self.0, "armed");
+        }
+    }
+    let queue = DescriptorQueue::<Unsync, Bomb, 1>::new();
+    let sequence = queue.push(nothing(), Bomb(true)).ok().unwrap();
+    queue.detach(sequence);
+    let seen = queue.completed().epoch();
+    let ends = || queue.next().unwrap().finish(Ok(()));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(ends)).is_err());
+    assert_eq!((queue.outstanding(), queue.in_use()), (None, 0));
+    assert_ne!(queue.completed().epoch(), seen, "whoever waits is told");
+    queue.push(nothing(), Bomb(false)).ok().unwrap();
+    assert!(queue.next().is_some());
 }

@@ -6,8 +6,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use wharf_sync::{
-    Clock, Epoch, Event, Place, SyncPolicy, UnsyncCount, UnsyncLock, UnsyncWord, Wake, WakerSet,
-    Who,
+    Clock, Epoch, Event, SyncPolicy, UnsyncCount, UnsyncLock, UnsyncWord, Wake, WakerPlace,
+    WakerSet, Who,
 };
 
 use super::failures;
@@ -89,7 +89,7 @@ unsafe impl<const FAULT: u8> Event for OneByOne<FAULT> {
         if FAULT == SKIPS {
             let second = self.queue.borrow_mut().take_one();
             for mut skipped in first {
-                let mut last = Place::new();
+                let mut last = WakerPlace::new();
                 let _ = self.queue.borrow_mut().queue(&mut last, &mut skipped);
             }
             Self::wake(second);
@@ -102,9 +102,9 @@ unsafe impl<const FAULT: u8> Event for OneByOne<FAULT> {
         let displaced = self.others.borrow_mut().insert(&mut waker);
         Self::wake([displaced]);
     }
-    fn queue(&self, place: &mut Place, waker: &Waker) {
+    fn queue(&self, place: &mut WakerPlace, waker: &Waker) {
         if FAULT == LOSES_PLACES {
-            *place = Place::new();
+            *place = WakerPlace::new();
         }
         let mut waker = Some(waker.clone());
         let displaced = self.queue.borrow_mut().queue(place, &mut waker);
@@ -112,7 +112,7 @@ unsafe impl<const FAULT: u8> Event for OneByOne<FAULT> {
             Self::wake([displaced]);
         }
     }
-    fn withdraw(&self, place: &mut Place) -> bool {
+    fn withdraw(&self, place: &mut WakerPlace) -> bool {
         if FAULT == STAYS || place.is_none() {
             return true;
         }
