@@ -24,8 +24,8 @@ use wharf_backend::usage::{
 };
 use wharf_backend::wrap::{OwnsBytes, WaitQueue, Waits};
 use wharf_backend::{
-    AllocError, AllocHint, Caps, Census, DeviceAddress, Header, MemBackend, MemSpace, Place,
-    TransferError,
+    AllocError, AllocHint, Caps, Census, DeviceAddress, Header, IoDirection, MemBackend, MemSpace,
+    Piece, PieceError, Place, TransferError,
 };
 use wharf_engine::Operand;
 use wharf_sync::Blocking;
@@ -105,6 +105,8 @@ pub struct Channel {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     bytes_filled: AtomicU64,
+    bytes_copied: AtomicU64,
+    submissions: AtomicU64,
 }
 
 /// A segment's control block. The header is first, so that a pointer to it is one to the block.
@@ -161,6 +163,8 @@ impl Channel {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             bytes_filled: AtomicU64::new(0),
+            bytes_copied: AtomicU64::new(0),
+            submissions: AtomicU64::new(0),
         }
     }
 
@@ -221,6 +225,47 @@ impl Channel {
         }
     }
 
+    /// Counts a submission of the host, before it is known how it ends.
+    fn submitted(&self) {
+        // A count for people: nothing is ordered by it.
+        self.submissions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a range can move now.
+    fn gate(&self) -> Result<(), TransferError> {
+        self.faults.transfer()?;
+        if self.is_closed() {
+            return Err(TransferError::Closed);
+        }
+        if !self.arena.has_bytes() {
+            return Err(BYTELESS);
+        }
+        Ok(())
+    }
+
+    /// Moves one range of a submission.
+    ///
+    /// # Safety
+    /// As for [`MemBackend::transfer_all`].
+    unsafe fn transfer_piece(
+        &self,
+        direction: IoDirection,
+        Piece { address, host, len }: Piece,
+    ) -> Result<(), TransferError> {
+        self.gate()?;
+        let (counter, done) = match direction {
+            // SAFETY: as the caller promises.
+            IoDirection::CpuToDevice => (&self.bytes_in, unsafe {
+                self.arena.copy_in(address, host, len)
+            }),
+            // SAFETY: as the caller promises.
+            IoDirection::DeviceToCpu => (&self.bytes_out, unsafe {
+                self.arena.copy_out(address, host, len)
+            }),
+        };
+        counted(counter, done, len)
+    }
+
     /// Where byte `offset` of the segment is, while the device is open.
     ///
     /// # Safety
@@ -230,14 +275,8 @@ impl Channel {
         header: NonNull<Header<Blocking>>,
         offset: usize,
     ) -> Result<DeviceAddress, TransferError> {
-        self.faults.transfer()?;
-        if self.is_closed() {
-            return Err(TransferError::Closed);
-        }
-        if !self.arena.has_bytes() {
-            let space = MemSpace::Device;
-            return Err(TransferError::Unsupported { space });
-        }
+        self.submitted();
+        self.gate()?;
         // SAFETY: a live header, so invariant 1.
         let address = unsafe { header.cast::<Block>().as_ref() }.address;
         // No wrap: the offset lies in the segment, and the arena's addresses do not wrap.
@@ -245,6 +284,20 @@ impl Channel {
             address.get().wrapping_add(offset as u64),
         ))
     }
+}
+
+/// There is nothing behind the addresses, or behind these.
+const BYTELESS: TransferError = TransferError::Unsupported {
+    space: MemSpace::Device,
+};
+
+/// Counts `len` bytes that moved by address.
+fn counted(counter: &AtomicU64, in_arena: bool, len: usize) -> Result<(), TransferError> {
+    if !in_arena {
+        return Err(BYTELESS);
+    }
+    counter.fetch_add(len as u64, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Counts `len` bytes that moved, or explains why none did.
@@ -266,7 +319,7 @@ fn moved(
 // SAFETY:
 // * headers and ranges: invariants 1 and 2; the count starts at one and the length is what was asked;
 // * every place is a device address, a multiple of the granule, because the base is; no two live channels of the program have
-//   one in common (`addresses`), so whichever device takes it finds this segment;
+//   one in common (`addresses`), so whichever device takes it finds this segment, and what `reaches` answers is right;
 // * the lists are behind a mutex, transfers and counters need none, so all of it holds between threads;
 // * the arena's bytes are initialised from the start;
 // * `may_own` looks its argument up in the set of live headers and does not follow it;
@@ -397,6 +450,38 @@ unsafe impl MemBackend for Channel {
         // SAFETY: as the caller promises.
         let done = unsafe { self.arena.fill(address, len, byte) };
         moved(&self.bytes_filled, done, (offset, len), header)
+    }
+
+    /// All that is this channel's.
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        self.arena.offset(address, len).is_some()
+    }
+
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        self.submitted();
+        self.gate()?;
+        // SAFETY: as the caller promises.
+        let done = unsafe { self.arena.copy(from, to, len) };
+        counted(&self.bytes_copied, done, len)
+    }
+
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        self.submitted();
+        for (piece, one) in pieces.enumerate() {
+            // SAFETY: as the caller promises.
+            let moved = unsafe { self.transfer_piece(direction, one) };
+            moved.map_err(|error| PieceError { piece, error })?;
+        }
+        Ok(())
     }
 }
 

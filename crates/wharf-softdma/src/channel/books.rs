@@ -98,6 +98,8 @@ impl Channel {
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             bytes_filled: self.bytes_filled.load(Ordering::Relaxed),
+            bytes_copied: self.bytes_copied.load(Ordering::Relaxed),
+            submissions: self.submissions.load(Ordering::Relaxed),
             events_dropped: books.events.dropped(),
         }
     }
