@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wharf_backend::usage::UsageClass;
-use wharf_backend::wrap::{BackendEvent, Scrub, Shared, Traced};
+use wharf_backend::wrap::{BackendEvent, Checked, FaultInject, Finding, Scrub, Shared, Traced};
 use wharf_backend::{
     BackendExt, Heap, MemBackend, PieceError, SegmentMut, StaticPool, TransferError,
 };
@@ -16,6 +16,12 @@ use wharf_tensor::{BatchError, Parts, Tensor, TensorError};
 type Memory = Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>;
 type Target = Parts<Memory, HeapSource>;
 type Device = SoftDma<()>;
+
+wharf_backend::backend_set! {
+    enum Set: Blocking {
+        Shared(Shared<Arc<Channel>>),
+    }
+}
 
 /// Two channels.
 fn device() -> Device {
@@ -264,16 +270,29 @@ fn a_submission_that_fails_in_the_middle_names_the_operation() {
 fn wrappers_hand_it_on_and_one_that_tells_of_every_transfer_gets_every_transfer() {
     let device = device();
     let channel = &device.channel();
-    let scrubbed: Memory = Arc::new(Scrub::new(Shared::new(channel.clone())));
-    let (a, b) = (
-        tensor(scrubbed.clone(), &[1; 600]),
-        tensor(scrubbed, &[2; 600]),
-    );
-    let copy = || a.copy_from(&b).unwrap();
-    assert_eq!(moved(channel, copy), (1, [0, 0, 0, 600]));
-    let write = || Tensor::write_batch(&[a.write_op(0, &[3]), b.write_op(1, &[4])]).unwrap();
-    assert_eq!(moved(channel, write), (1, [2, 0, 0, 0]));
-    assert_eq!((bytes(&a)[..2].to_vec(), bytes(&b)[1]), (vec![3, 2], 4));
+    let shared = || Shared::new(channel.clone());
+    let memories: [Memory; 5] = [
+        Arc::new(shared()),
+        Arc::new(Scrub::new(shared())),
+        Arc::new(FaultInject::new(shared())),
+        Arc::new(Checked::<_, _, 4>::new(shared(), |finding: Finding| {
+            panic!("{finding}")
+        })),
+        Arc::new(Set::Shared(shared())),
+    ];
+    for memory in memories {
+        let (a, b) = (
+            tensor(memory.clone(), &[1; 600]),
+            tensor(memory.clone(), &[2; 600]),
+        );
+        let copy = || a.copy_from(&b).unwrap();
+        assert_eq!(moved(channel, copy), (1, [0, 0, 0, 600]));
+        let write = || Tensor::write_batch(&[a.write_op(0, &[3]), b.write_op(1, &[4])]).unwrap();
+        assert_eq!(moved(channel, write), (1, [2, 0, 0, 0]));
+        let found = (bytes(&a)[..2].to_vec(), bytes(&b)[1]);
+        assert_eq!(found, (vec![3, 2], 4), "{}", memory.name());
+    }
+    let a = tensor(erased(channel), &[1; 600]);
 
     let told = Arc::new(std::sync::Mutex::new(0));
     let sink = {
