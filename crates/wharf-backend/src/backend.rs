@@ -14,7 +14,10 @@ use bitflags::bitflags;
 use wharf_source::Census;
 use wharf_sync::SyncPolicy;
 
-use crate::{AllocError, Header, IoDirection, MemSpace, Place, SegmentMut, TransferError, Uninit};
+use crate::{
+    AllocError, DeviceAddress, Header, IoDirection, MemSpace, Piece, PieceError, Place, SegmentMut,
+    TransferError, Uninit,
+};
 
 bitflags! {
     /// What a backend is, as facts that do not change while it lives.
@@ -87,6 +90,9 @@ impl AllocHint {
 ///   [`fill`](Self::fill), under the promises that are asked for there.
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
+/// * If [`reaches`](Self::reaches) is true of bytes of a live segment of any backend that sets [`Caps::ENGINE_ADDRESSED`], it stays
+///   so while that segment lives, it is true of any part of them, and [`copy_on_device`](Self::copy_on_device) and [`transfer_all`](Self::transfer_all) find those
+///   very bytes there.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
 /// * Moving the backend is allowed only while none of its segments is alive; handles prevent it by
 ///   holding it through a [`BackendRef`](crate::BackendRef).
@@ -242,6 +248,62 @@ pub unsafe trait MemBackend {
         // SAFETY: as the caller promises: valid for writes of `len` bytes.
         unsafe { host_byte(self, header, offset)?.write_bytes(byte, len) };
         Ok(())
+    }
+
+    /// Whether [`copy_on_device`](Self::copy_on_device) and [`transfer_all`](Self::transfer_all) find the `len` bytes at
+    /// `address`. By default not, as on every host memory, which is moved without asking its backend.
+    ///
+    /// Saying so of its own segments, a backend also lets others move their bytes that reach them: a batch over segments which
+    /// were vended through several references to one channel is one submission to the first. A wrapper that must see every transfer of
+    /// its segments (as [`Traced`](crate::Traced) does) answers `false`, and gets them one by one.
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        let _ = (address, len);
+        false
+    }
+
+    /// Copies `len` bytes of device memory, as `memmove` does, in one transfer and without the host. Synchronous. By default
+    /// [`TransferError::Unsupported`].
+    ///
+    /// # Safety
+    /// Both ranges lie in live segments of backends that set [`Caps::ENGINE_ADDRESSED`], and this one [reaches](Self::reaches) both.
+    /// Nobody else writes the one or reads or writes the other meanwhile.
+    ///
+    /// # Errors
+    /// The device is closed. Nothing moved.
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        let _ = (from, to, len);
+        Err(TransferError::Unsupported {
+            space: MemSpace::Device,
+        })
+    }
+
+    /// Moves many ranges as one submission, in their order: to the device ([`IoDirection::CpuToDevice`]) or from it.
+    /// Synchronous. It asks for a piece after the other until there are no more, and may ask for all before it moves the first. By default
+    /// [`TransferError::Unsupported`].
+    ///
+    /// # Safety
+    /// As for [`copy_on_device`](Self::copy_on_device), for the range of every piece until the return; and `host` is valid for `len`
+    /// bytes so long, initialised, to be read or to be written, of which nobody else is in the way and none is in the device's memory.
+    ///
+    /// # Errors
+    /// Which piece could not be moved: those before it were, none from it on.
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        let _ = (direction, pieces);
+        Err(PieceError {
+            piece: 0,
+            error: TransferError::Unsupported {
+                space: MemSpace::Device,
+            },
+        })
     }
 }
 

@@ -228,6 +228,24 @@ impl fmt::Display for TransferError {
 
 impl core::error::Error for TransferError {}
 
+/// Why a submission of many ranges ended early: those before this one moved, it and those behind it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct PieceError {
+    /// The number of the range, from zero.
+    pub piece: usize,
+    /// Why it did not move.
+    pub error: TransferError,
+}
+
+impl fmt::Display for PieceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "range {} did not move: {}", self.piece, self.error)
+    }
+}
+
+impl core::error::Error for PieceError {}
+
 /// The bytes are in device memory: move them with a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

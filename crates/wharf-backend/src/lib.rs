@@ -57,6 +57,7 @@ extern crate std;
 mod align;
 mod backend;
 mod borrowed;
+mod by_address;
 mod cache;
 mod error;
 mod from_source;
@@ -92,7 +93,9 @@ pub use borrowed::{
     SharedBytes,
 };
 pub use cache::{CacheOps, LineError, Maintained};
-pub use error::{AllocError, ForeignSegment, NotHostAddressable, Returned, TransferError};
+pub use error::{
+    AllocError, ForeignSegment, NotHostAddressable, PieceError, Returned, TransferError,
+};
 pub use from_source::{SourceBackend, SourceLedger};
 pub use group::{Group, GroupError, Member};
 pub use header::Header;
@@ -100,7 +103,7 @@ pub use header::Header;
 pub use heap::{Heap, HeapBackend};
 pub use in_flight::InFlight;
 pub use owner::OwnerBackend;
-pub use place::{DeviceAddress, IoDirection, MemSpace, Place};
+pub use place::{DeviceAddress, IoDirection, MemSpace, Piece, Place};
 pub use pool::{FreeList, PoolBackend, PoolError, ShardedPool, SlotControl, StaticPool};
 pub use reference::{BackendRef, Erases};
 pub use registry::{DeviceId, DeviceRegistry, RegistryError, Table};

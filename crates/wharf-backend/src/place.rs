@@ -94,6 +94,18 @@ impl Place {
     }
 }
 
+/// Bytes of device memory and the host memory that they go to or come from: one of the ranges of a
+/// [`MemBackend::transfer_all`](crate::MemBackend::transfer_all). Like the addresses in it, holding one proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they are on the device.
+    pub address: DeviceAddress,
+    /// Where they are on the host. Only read, where they go to the device.
+    pub host: NonNull<u8>,
+    /// How many.
+    pub len: usize,
+}
+
 /// Which way a transfer moves bytes; together with its timing (before or after) it decides which
 /// cache maintenance is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -295,6 +295,40 @@ macro_rules! backend_set {
                     )+
                 }
             }
+            fn reaches(&self, address: $crate::DeviceAddress, len: usize) -> bool {
+                match self {
+                    $(Self::$variant(inner) => $crate::MemBackend::reaches(inner, address, len),)+
+                }
+            }
+            unsafe fn copy_on_device(
+                &self,
+                from: $crate::DeviceAddress,
+                to: $crate::DeviceAddress,
+                len: usize,
+            ) -> ::core::result::Result<(), $crate::TransferError> {
+                match self {
+                    $(
+                        Self::$variant(inner) => {
+                            // SAFETY: as the caller promises.
+                            unsafe { $crate::MemBackend::copy_on_device(inner, from, to, len) }
+                        }
+                    )+
+                }
+            }
+            unsafe fn transfer_all(
+                &self,
+                direction: $crate::IoDirection,
+                pieces: &mut dyn ::core::iter::Iterator<Item = $crate::Piece>,
+            ) -> ::core::result::Result<(), $crate::PieceError> {
+                match self {
+                    $(
+                        Self::$variant(inner) => {
+                            // SAFETY: as the caller promises.
+                            unsafe { $crate::MemBackend::transfer_all(inner, direction, pieces) }
+                        }
+                    )+
+                }
+            }
         }
     };
 }

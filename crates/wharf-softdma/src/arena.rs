@@ -171,6 +171,20 @@ impl Arena {
         true
     }
 
+    /// Copies inside, as `memmove` does. `false` if one of the ranges is not here.
+    ///
+    /// # Safety
+    /// Nobody else writes the first range, or reads or writes the second, meanwhile.
+    pub(crate) unsafe fn copy(&self, from: DeviceAddress, to: DeviceAddress, len: usize) -> bool {
+        let (Some(source), Some(destination)) = (self.locate(from, len), self.locate(to, len))
+        else {
+            return false;
+        };
+        // SAFETY: invariant 1 for both, and as the caller promises.
+        unsafe { source.copy_to(destination, len) };
+        true
+    }
+
     /// Sets bytes. `false` if the range is not here.
     ///
     /// # Safety

@@ -1,40 +1,40 @@
 //! The device's memory as a backend.
 //!
 //! Invariants of a [`Channel`]:
-//! 1. a live segment is a [`Block`] of its own on the heap whose address is in `live`, and whose range is taken in
-//!    `ranges`; `address` is where that range starts, and it has room for the header's `len` bytes;
+//! 1. a live segment is a [`Block`] of its own on the heap whose address is in the [`Books`]' `live`, and whose range is taken in
+//!    their `ranges`; `address` is where that range starts, and it has room for the header's `len` bytes;
 //! 2. so two live segments never share a granule, and what `vend` returned stays until `reclaim`.
 #![allow(
     unsafe_code,
     reason = "implements the unsafe trait; allocates the headers"
 )]
 
+mod books;
+
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use wharf_backend::usage::{
-    Accounted, Allocation, ChannelId, EventRing, Tag, Tagged, UsageBooks, UsageClass, UsageEvent,
+    Accounted, Allocation, ChannelId, Tag, Tagged, UsageBooks, UsageClass, UsageEvent,
     UsageEventKind,
 };
 use wharf_backend::wrap::{OwnsBytes, WaitQueue, Waits};
 use wharf_backend::{
-    AllocError, AllocHint, Caps, Census, DeviceAddress, Header, MemBackend, MemSpace, Place,
-    TransferError,
+    AllocError, AllocHint, Caps, Census, DeviceAddress, Header, IoDirection, MemBackend, MemSpace,
+    Piece, PieceError, Place, TransferError,
 };
 use wharf_engine::Operand;
 use wharf_sync::Blocking;
 
 use crate::arena::{Arena, GRANULE};
-use crate::ranges::{RangeId, Ranges, Refused};
-use crate::{ChannelConfig, Faults, Ledger, OpenError};
-
-/// Events that can be read.
-const EVENTS: usize = 64;
+use crate::ranges::RangeId;
+use crate::{ChannelConfig, Faults};
+pub(crate) use books::Memory;
+use books::{Books, Cause, Owner};
 
 /// A memory of a [`SoftDma`](crate::SoftDma): a backend in device space, used through an `Arc`.
 ///
@@ -100,40 +100,13 @@ pub struct Channel {
     arena: Arena,
     faults: Faults,
     closed: AtomicBool,
-    state: Mutex<State>,
+    books: Mutex<Books>,
     waiters: WaitQueue<Blocking>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     bytes_filled: AtomicU64,
-}
-
-struct State {
-    ranges: Ranges<Owner>,
-    /// The addresses of the live headers.
-    live: HashSet<usize>,
-    /// In bytes, in whole granules.
-    books: UsageBooks,
-    events: EventRing<EVENTS>,
-    /// Why the last request was refused, if the books do not tell, until somebody asks.
-    cause: Option<Cause>,
-    segments_peak: usize,
-    allocations: u64,
-    frees: u64,
-}
-
-/// Who has a range.
-struct Owner {
-    asked: usize,
-    class: UsageClass,
-    tag: Tag,
-}
-
-/// A refusal that is not for want of room.
-#[derive(Clone, Copy)]
-struct Cause {
-    size: usize,
-    hint: AllocHint,
-    error: AllocError,
+    bytes_copied: AtomicU64,
+    submissions: AtomicU64,
 }
 
 /// A segment's control block. The header is first, so that a pointer to it is one to the block.
@@ -170,22 +143,6 @@ impl Drop for Room {
     }
 }
 
-/// What a channel needs of the host: bytes, addresses, and the table of ranges.
-pub(crate) struct Memory {
-    arena: Arena,
-    ranges: Ranges<Owner>,
-}
-
-impl Memory {
-    pub(crate) fn new(id: ChannelId, config: &ChannelConfig) -> Result<Self, OpenError> {
-        let arena = Arena::new(id, config)?;
-        let requested = config.memory;
-        let ranges =
-            Ranges::new(arena.len() / GRANULE).map_err(|_| OpenError::Memory { requested })?;
-        Ok(Self { arena, ranges })
-    }
-}
-
 impl Channel {
     pub(crate) fn new(
         id: ChannelId,
@@ -200,21 +157,14 @@ impl Channel {
             on_host: config.on_host,
             faults,
             closed: AtomicBool::new(false),
-            state: Mutex::new(State {
-                ranges,
-                live: HashSet::new(),
-                books: UsageBooks::new(arena.len()),
-                events: EventRing::new(),
-                cause: None,
-                segments_peak: 0,
-                allocations: 0,
-                frees: 0,
-            }),
+            books: Mutex::new(Books::new(ranges, arena.len())),
             arena,
             waiters: WaitQueue::new(),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             bytes_filled: AtomicU64::new(0),
+            bytes_copied: AtomicU64::new(0),
+            submissions: AtomicU64::new(0),
         }
     }
 
@@ -261,80 +211,6 @@ impl Channel {
         Tagged::new(Arc::clone(self), tag, class)
     }
 
-    /// What it holds, and what moved.
-    #[must_use]
-    pub fn ledger(&self) -> Ledger {
-        let state = self.state();
-        Ledger {
-            channel: self.id,
-            name: self.name,
-            census: self.told(state.books.total()),
-            usage: state.books,
-            segments: state.live.len(),
-            segments_peak: state.segments_peak,
-            largest_free: state.ranges.largest() * GRANULE,
-            allocations: state.allocations,
-            frees: state.frees,
-            bytes_in: self.bytes_in.load(Ordering::Relaxed),
-            bytes_out: self.bytes_out.load(Ordering::Relaxed),
-            bytes_filled: self.bytes_filled.load(Ordering::Relaxed),
-            events_dropped: state.events.dropped(),
-        }
-    }
-
-    /// Refusals that somebody was told of: who waits asks again, and is refused in between.
-    fn told(&self, census: Census) -> Census {
-        Census {
-            refused: census.refused.wrapping_sub(self.waiters.untold()),
-            ..census
-        }
-    }
-
-    /// The live segments, in the order of their addresses, as they are now.
-    ///
-    /// # Errors
-    /// The host's heap has no room for the list.
-    pub fn allocations(&self) -> Result<impl ExactSizeIterator<Item = Allocation>, AllocError> {
-        let mut list = Vec::new();
-        let state = self.state();
-        let requested = state.live.len().saturating_mul(size_of::<Allocation>());
-        list.try_reserve_exact(state.live.len())
-            .map_err(|_| AllocError::Heap { requested })?;
-        list.extend(state.ranges.owners().map(|taken| self.describe(taken)));
-        Ok(list.into_iter())
-    }
-
-    /// The live segment that has this address: the one behind a tensor's
-    /// [`place`](wharf_backend::Place), say.
-    #[must_use]
-    pub fn allocation_at(&self, address: DeviceAddress) -> Option<Allocation> {
-        let granule = self.arena.offset(address, 1)? / GRANULE;
-        let state = self.state();
-        let mut owners = state.ranges.owners();
-        owners
-            .find(|&(_, start, len)| (start..start + len).contains(&granule))
-            .map(|taken| self.describe(taken))
-    }
-
-    fn describe(&self, (owner, start, len): (&Owner, usize, usize)) -> Allocation {
-        Allocation {
-            channel: self.id,
-            address: self.address(start),
-            asked: owner.asked,
-            allocated: len * GRANULE,
-            // What lies before an aligned segment is free.
-            align_offset: 0,
-            class: owner.class,
-            tag: owner.tag,
-        }
-    }
-
-    /// Where a granule starts.
-    const fn address(&self, granule: usize) -> DeviceAddress {
-        // No wrap: it lies in the arena, whose addresses do not wrap.
-        DeviceAddress::new(self.base().get().wrapping_add((granule * GRANULE) as u64))
-    }
-
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // Whoever waits for memory learns that none will come.
@@ -349,98 +225,45 @@ impl Channel {
         }
     }
 
-    /// No section panics, so a poisoned lock (it cannot be) guards a whole state.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts a submission of the host, before it is known how it ends.
+    fn submitted(&self) {
+        // A count for people: nothing is ordered by it.
+        self.submissions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Why no request like this one is ever served here.
-    fn never(&self, size: usize, hint: AllocHint) -> Option<AllocError> {
+    /// Whether a range can move now.
+    fn gate(&self) -> Result<(), TransferError> {
+        self.faults.transfer()?;
         if self.is_closed() {
-            return Some(AllocError::Closed);
+            return Err(TransferError::Closed);
         }
-        let class = hint.class();
-        if self.on_host && class.is_device_only() {
-            let channel = self.id;
-            return Some(AllocError::NotOnHost { class, channel });
+        if !self.arena.has_bytes() {
+            return Err(BYTELESS);
         }
-        let requested = size;
-        match self.room_for(hint) {
-            0 => Some(AllocError::TooAligned {
-                requested,
-                alignment: hint.alignment(),
-            }),
-            max if size > max => Some(AllocError::TooLarge { requested, max }),
-            _ => None,
-        }
+        Ok(())
     }
 
-    /// Bytes from the first address on that is aligned as a hint asks.
-    fn room_for(&self, hint: AllocHint) -> usize {
-        let (first, align) = self.alignment_of(hint);
-        let skipped = usize::try_from(first.wrapping_neg() & (align - 1)).unwrap_or(usize::MAX);
-        self.capacity()
-            .saturating_sub(skipped.saturating_mul(GRANULE))
-    }
-
-    /// The number of the first granule, and the multiples of granules that a hint asks for.
-    const fn alignment_of(&self, hint: AllocHint) -> (u64, u64) {
-        let granule = GRANULE as u64;
-        let align = hint.alignment() / granule;
-        (
-            self.base().get() / granule,
-            if align == 0 { 1 } else { align },
-        )
-    }
-
-    /// Vends, or says why not, if that is not for want of room. Counts no refusal.
-    fn try_vend(
+    /// Moves one range of a submission.
+    ///
+    /// # Safety
+    /// As for [`MemBackend::transfer_all`].
+    unsafe fn transfer_piece(
         &self,
-        state: &mut State,
-        room: Option<Room>,
-        (size, hint): (usize, AllocHint),
-        tag: &Tag,
-    ) -> Result<NonNull<Header<Blocking>>, Option<AllocError>> {
-        if let Some(never) = self.never(size, hint) {
-            return Err(Some(never));
-        }
-        if let Some(call) = self.faults.alloc() {
-            return Err(Some(AllocError::Injected { call }));
-        }
-        let heap = Some(AllocError::Heap { requested: size });
-        let room = room.ok_or(heap)?;
-        state.live.try_reserve(1).map_err(|_| heap)?;
-        let class = hint.class();
-        let owner = Owner {
-            asked: size,
-            class,
-            tag: *tag,
+        direction: IoDirection,
+        Piece { address, host, len }: Piece,
+    ) -> Result<(), TransferError> {
+        self.gate()?;
+        let (counter, done) = match direction {
+            // SAFETY: as the caller promises.
+            IoDirection::CpuToDevice => (&self.bytes_in, unsafe {
+                self.arena.copy_in(address, host, len)
+            }),
+            // SAFETY: as the caller promises.
+            IoDirection::DeviceToCpu => (&self.bytes_out, unsafe {
+                self.arena.copy_out(address, host, len)
+            }),
         };
-        let taken = state
-            .ranges
-            .take(granules(size), self.alignment_of(hint), owner);
-        let (range, start) = taken.map_err(|refused| match refused {
-            Refused::Space => None,
-            Refused::Heap => heap,
-        })?;
-        let address = self.address(start);
-        let header = room.keep(Block {
-            header: Header::new(size),
-            address,
-            range,
-        });
-        state.live.insert(header.addr().get());
-        state.books.take(class, granules(size) * GRANULE);
-        state.segments_peak = state.segments_peak.max(state.live.len());
-        state.allocations += 1;
-        state.events.push(UsageEvent {
-            kind: UsageEventKind::Alloc,
-            class,
-            bytes: size,
-            address: Some(address),
-            tag: *tag,
-        });
-        Ok(header)
+        counted(counter, done, len)
     }
 
     /// Where byte `offset` of the segment is, while the device is open.
@@ -452,14 +275,8 @@ impl Channel {
         header: NonNull<Header<Blocking>>,
         offset: usize,
     ) -> Result<DeviceAddress, TransferError> {
-        self.faults.transfer()?;
-        if self.is_closed() {
-            return Err(TransferError::Closed);
-        }
-        if !self.arena.has_bytes() {
-            let space = MemSpace::Device;
-            return Err(TransferError::Unsupported { space });
-        }
+        self.submitted();
+        self.gate()?;
         // SAFETY: a live header, so invariant 1.
         let address = unsafe { header.cast::<Block>().as_ref() }.address;
         // No wrap: the offset lies in the segment, and the arena's addresses do not wrap.
@@ -469,9 +286,18 @@ impl Channel {
     }
 }
 
-/// How many granules a segment takes: one also for no bytes.
-fn granules(size: usize) -> usize {
-    size.max(1).div_ceil(GRANULE)
+/// There is nothing behind the addresses, or behind these.
+const BYTELESS: TransferError = TransferError::Unsupported {
+    space: MemSpace::Device,
+};
+
+/// Counts `len` bytes that moved by address.
+fn counted(counter: &AtomicU64, in_arena: bool, len: usize) -> Result<(), TransferError> {
+    if !in_arena {
+        return Err(BYTELESS);
+    }
+    counter.fetch_add(len as u64, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Counts `len` bytes that moved, or explains why none did.
@@ -493,7 +319,7 @@ fn moved(
 // SAFETY:
 // * headers and ranges: invariants 1 and 2; the count starts at one and the length is what was asked;
 // * every place is a device address, a multiple of the granule, because the base is; no two live channels of the program have
-//   one in common (`addresses`), so whichever device takes it finds this segment;
+//   one in common (`addresses`), so whichever device takes it finds this segment, and what `reaches` answers is right;
 // * the lists are behind a mutex, transfers and counters need none, so all of it holds between threads;
 // * the arena's bytes are initialised from the start;
 // * `may_own` looks its argument up in the set of live headers and does not follow it;
@@ -509,15 +335,15 @@ unsafe impl MemBackend for Channel {
         if let Some(never) = self.never(size, hint) {
             return never;
         }
-        let mut state = self.state();
+        let mut books = self.books();
         let asked = |cause: &mut Cause| (cause.size, cause.hint) == (size, hint);
-        if let Some(cause) = state.cause.take_if(asked) {
+        if let Some(cause) = books.cause.take_if(asked) {
             return cause.error;
         }
         AllocError::OutOfMemory {
             requested: size,
-            available: self.capacity() - state.books.total().in_use,
-            largest_free: state.ranges.largest() * GRANULE,
+            available: self.capacity() - books.usage.total().in_use,
+            largest_free: books.ranges.largest() * GRANULE,
             channel: self.id,
             class: hint.class(),
         }
@@ -529,13 +355,13 @@ unsafe impl MemBackend for Channel {
         // room is freed after this function.
         let block = unsafe { room.0.read() };
         {
-            let mut state = self.state();
-            state.live.remove(&header.addr().get());
-            let (len, owner) = state.ranges.give(block.range);
+            let mut books = self.books();
+            books.live.remove(&header.addr().get());
+            let (len, owner) = books.ranges.give(block.range);
             // By invariant 1 somebody had it.
             if let Some(Owner { asked, class, tag }) = owner {
-                state.books.give(class, len * GRANULE);
-                state.events.push(UsageEvent {
+                books.usage.give(class, len * GRANULE);
+                books.events.push(UsageEvent {
                     kind: UsageEventKind::Free,
                     class,
                     bytes: asked,
@@ -543,7 +369,7 @@ unsafe impl MemBackend for Channel {
                     tag,
                 });
             }
-            state.frees += 1;
+            books.frees += 1;
         }
         // The room is freed first: whoever is woken may want it.
         drop(room);
@@ -556,7 +382,7 @@ unsafe impl MemBackend for Channel {
     }
 
     fn may_own(&self, header: NonNull<Header<Blocking>>) -> bool {
-        self.state().live.contains(&header.addr().get())
+        self.books().live.contains(&header.addr().get())
     }
 
     fn caps(&self) -> Caps {
@@ -577,7 +403,7 @@ unsafe impl MemBackend for Channel {
 
     /// In bytes: what is really taken, in whole granules.
     fn census(&self) -> Census {
-        self.told(self.state().books.total())
+        self.told(self.books().usage.total())
     }
 
     fn name(&self) -> &'static str {
@@ -625,6 +451,38 @@ unsafe impl MemBackend for Channel {
         let done = unsafe { self.arena.fill(address, len, byte) };
         moved(&self.bytes_filled, done, (offset, len), header)
     }
+
+    /// All that is this channel's.
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        self.arena.offset(address, len).is_some()
+    }
+
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        self.submitted();
+        self.gate()?;
+        // SAFETY: as the caller promises.
+        let done = unsafe { self.arena.copy(from, to, len) };
+        counted(&self.bytes_copied, done, len)
+    }
+
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        self.submitted();
+        for (piece, one) in pieces.enumerate() {
+            // SAFETY: as the caller promises.
+            let moved = unsafe { self.transfer_piece(direction, one) };
+            moved.map_err(|error| PieceError { piece, error })?;
+        }
+        Ok(())
+    }
 }
 
 // SAFETY: headers and ranges as above; ranges are taken where the hint wants them.
@@ -640,13 +498,13 @@ unsafe impl Accounted for Channel {
         tag: &Tag,
     ) -> Option<NonNull<Header<Blocking>>> {
         let room = Room::new();
-        let mut state = self.state();
-        match self.try_vend(&mut state, room, (size, hint), tag) {
+        let mut books = self.books();
+        match self.try_vend(&mut books, room, (size, hint), tag) {
             Ok(header) => Some(header),
             Err(cause) => {
-                state.cause = cause.map(|error| Cause { size, hint, error });
-                state.books.refuse(hint.class(), size);
-                state.events.push(UsageEvent {
+                books.cause = cause.map(|error| Cause { size, hint, error });
+                books.usage.refuse(hint.class(), size);
+                books.events.push(UsageEvent {
                     kind: UsageEventKind::Refusal,
                     class: hint.class(),
                     bytes: size,
@@ -668,27 +526,27 @@ unsafe impl Accounted for Channel {
     unsafe fn allocation(&self, header: NonNull<Header<Blocking>>) -> Allocation {
         // SAFETY: a live header, so a block by invariant 1. Nobody writes it while the header lives.
         let block = unsafe { header.cast::<Block>().as_ref() };
-        let state = self.state();
-        match state.ranges.owner(block.range) {
+        let books = self.books();
+        match books.ranges.owner(block.range) {
             Some(taken) => self.describe(taken),
             None => unreachable!("a live segment has its range"),
         }
     }
 
     fn usage(&self) -> UsageBooks {
-        self.state().books
+        self.books().usage
     }
 
     fn largest_free(&self) -> usize {
-        self.state().ranges.largest() * GRANULE
+        self.books().ranges.largest() * GRANULE
     }
 
     fn recorded(&self) -> u64 {
-        self.state().events.recorded()
+        self.books().events.recorded()
     }
 
     fn event(&self, number: u64) -> Option<UsageEvent> {
-        self.state().events.get(number).copied()
+        self.books().events.get(number).copied()
     }
 }
 

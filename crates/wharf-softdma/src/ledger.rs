@@ -34,6 +34,11 @@ pub struct Ledger {
     pub bytes_out: u64,
     /// Bytes that were set without being moved there.
     pub bytes_filled: u64,
+    /// Bytes that were copied from segment to segment, without the host.
+    pub bytes_copied: u64,
+    /// Transfers that the host asked for, whether they failed or not: each of one range, or of all ranges of a batch that follow each
+    /// other on this channel.
+    pub submissions: u64,
     /// Allocations, frees and refusals that can no longer be read as events, because newer ones took their place.
     pub events_dropped: u64,
 }
@@ -43,7 +48,7 @@ impl fmt::Display for Ledger {
         write!(
             f,
             "{} '{}': {}; {} segments live, peak {}, {} allocated, {} freed, largest free {} bytes; \
-             {} bytes moved in, {} out, {} filled\n{}",
+             {} bytes moved in, {} out, {} filled, {} copied, by {} submissions\n{}",
             self.channel,
             self.name,
             self.census,
@@ -55,6 +60,8 @@ impl fmt::Display for Ledger {
             self.bytes_in,
             self.bytes_out,
             self.bytes_filled,
+            self.bytes_copied,
+            self.submissions,
             self.usage,
         )
     }

@@ -79,7 +79,7 @@ fn the_books_are_worked_out() {
             .replace(&channel.id().to_string(), "CHANNEL"),
         "CHANNEL 'softdma': 192 of 1024 bytes in use, peak 320, 3 refused (largest MAX bytes); \
          3 segments live, peak 4, 4 allocated, 1 freed, largest free 704 bytes; \
-         3 bytes moved in, 14 out, 5 filled"
+         3 bytes moved in, 14 out, 5 filled, 0 copied, by 3 submissions"
     );
 }
 

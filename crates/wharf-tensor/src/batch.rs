@@ -4,18 +4,18 @@
 //! limit to the number of operations, and no memory is taken: see [`holds`] for what that costs.
 
 mod holds;
+mod runs;
 
 use core::fmt;
 use core::time::Duration;
-
-use wharf_backend::TransferError;
 
 use crate::io::FOREVER;
 use crate::storage::Patience;
 use crate::trace::{Span, TraceEvent, TraceKind};
 use crate::within::Limit;
-use crate::{BatchError, Target, Tensor, TensorError};
+use crate::{BatchError, Target, Tensor};
 use holds::{Holds, Way};
+pub(crate) use runs::move_all;
 
 /// One operation of a batch: a tensor, where in it, and the bytes on the host. Made by [`Tensor::read_op`] and
 /// [`Tensor::write_op`].
@@ -61,6 +61,9 @@ impl<T: Target> Tensor<T> {
 
     /// Carries out many reads, in their order. The tensors may be of any storages, also several times of one. What is seen is of
     /// one moment: nobody writes any of them meanwhile.
+    ///
+    /// Operations that follow each other on one device are one submission, where its backend
+    /// [takes them so](wharf_backend::MemBackend::transfer_all).
     ///
     /// Blocks while a device writes any of the storages, and keeps writers out of those that it has access to already. It takes
     /// no memory; to find the storages it looks at each operation once for each of them.
@@ -223,25 +226,6 @@ fn patience<T: Target, B>(
         // Nothing to wait for.
         None => Ok(Patience::None),
     }
-}
-
-/// Runs `step` for one operation after the other, until one fails. It answers how many bytes it was about, and whether they moved.
-pub(crate) fn in_turn<O>(
-    ops: impl Iterator<Item = O>,
-    mut step: impl FnMut(O) -> (usize, Result<(), TransferError>),
-) -> Result<(), BatchError> {
-    let mut bytes: u64 = 0;
-    for (op, one) in ops.enumerate() {
-        match step(one) {
-            (len, Ok(())) => bytes = bytes.saturating_add(len as u64),
-            (_, Err(error)) if bytes == 0 => {
-                let error = TensorError::Transfer(error);
-                return Err(BatchError::Refused { op, error });
-            }
-            (_, Err(error)) => return Err(BatchError::Partial { op, bytes, error }),
-        }
-    }
-    Ok(())
 }
 
 impl<T: Target, B: Clone> Clone for BatchOp<'_, T, B> {

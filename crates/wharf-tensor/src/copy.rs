@@ -15,8 +15,9 @@ impl<T: Target> Tensor<T> {
     /// Copies all of `source` into all of this tensor, wherever the two are: host or device, in one storage (also overlapping) or
     /// two. Slice both to copy a part.
     ///
-    /// Between host and device the bytes move in one transfer. Where both are on devices they go through 256 bytes of the stack:
-    /// every device can, whatever it reaches. [`copy_through`](Self::copy_through) is the way for much of them; and an engine that
+    /// Between host and device the bytes move in one transfer, and so they do inside a device whose backend
+    /// [reaches](wharf_backend::MemBackend::reaches) both: nothing was written if that fails. Between two devices they go through 256
+    /// bytes of the stack: every device can, whatever it reaches. [`copy_through`](Self::copy_through) is the way for much of them; and an engine that
     /// reaches both does it by itself: [launch](crate::Launch::launch) [`Command::Copy`](wharf_engine::Command::Copy).
     ///
     /// Blocks while a device writes the source, or reads or writes this one. A placeholder, on either side, leaves everything as
@@ -89,6 +90,11 @@ pub(crate) fn copy_across<T: Target>(
     if let Ok(bytes) = to.host_mut((to_offset, len)) {
         return Ok(from.read(from_offset, bytes)?);
     }
+    if len > 0
+        && let Some(moved) = to.copy_on_device(to_offset, (Some(from), from_offset), len)
+    {
+        return Ok(moved?);
+    }
     in_pieces(len, BOUNCE, |done, piece| {
         let mut bounce = [0; BOUNCE];
         let bytes = &mut bounce[..piece];
@@ -113,6 +119,11 @@ pub(crate) fn copy_within<T: Target>(
     if let Ok(bytes) = hold.host_mut((first, last - first)) {
         bytes.copy_within(from - first..from - first + len, to - first);
         return Ok(());
+    }
+    if len > 0
+        && let Some(moved) = hold.copy_on_device(to, (None, from), len)
+    {
+        return Ok(moved?);
     }
     in_pieces(len, BOUNCE, |done, piece| {
         // Towards higher addresses from the end, so that nothing is overwritten before it was read.

@@ -12,7 +12,7 @@
 
 use core::ptr::NonNull;
 
-use wharf_backend::{Place, TransferError};
+use wharf_backend::{MemBackend, Place, TransferError};
 
 use crate::error::StorageId;
 use crate::fence::Claim;
@@ -167,6 +167,33 @@ impl<T: Target> StorageRef<T> {
         }
     }
 
+    /// Copies `len` bytes at `from.1` of one storage to `at`, as `memmove` does, in one transfer of the device that has both.
+    /// `None`: there is no such device, and nothing was done.
+    ///
+    /// # Safety
+    /// Until the return nobody else writes the source, or reads or writes the destination.
+    pub(crate) unsafe fn copy_on_device(
+        &self,
+        at: usize,
+        (source, from): (&Self, usize),
+        len: usize,
+    ) -> Option<Result<(), TransferError>> {
+        let (segment, start) = self.get().segment()?;
+        let writable = segment.writable().ok()?;
+        let to = writable.by_address(start.saturating_add(at), len)?;
+        let (other, start) = source.get().segment()?;
+        let from = other.by_address(start.saturating_add(from), len)?;
+        let backend = segment.backend();
+        if !backend.reaches(from, len) {
+            return None;
+        }
+        let _read = source.copies(TraceKind::CopyOut, len);
+        let _written = self.copies(TraceKind::CopyIn, len);
+        // SAFETY: the handles live in the storages, their ranges were checked, may be moved by address, and are reached; the rest
+        // is the caller's promise.
+        Some(unsafe { backend.copy_on_device(from, to, len) })
+    }
+
     /// Sets `len` bytes from `at` on.
     ///
     /// # Safety
@@ -244,6 +271,19 @@ impl<T: Target> Hold<'_, T, true> {
         // SAFETY: the caller has checked that the range lies in the storage, which is this hold's alone (invariant 1).
         // What it has lent of the bytes is not in use, because it is borrowed exclusively.
         unsafe { self.storage.copy_in(offset, bytes) }
+    }
+
+    /// Copies `len` bytes at `from` of `source`, or of this storage where there is none, to `offset` of this one, in one transfer of the
+    /// device that has both. `None`: there is no such device, and nothing was done.
+    pub(crate) fn copy_on_device(
+        &mut self,
+        offset: usize,
+        (source, from): (Option<&Hold<'_, T, false>>, usize),
+        len: usize,
+    ) -> Option<Result<(), TransferError>> {
+        let source = source.map_or(self.storage, |source| source.storage);
+        // SAFETY: invariant 1, of both; what this hold has lent is not in use, because it is borrowed exclusively.
+        unsafe { self.storage.copy_on_device(offset, (source, from), len) }
     }
 
     /// Sets `len` bytes from `offset` of the storage.

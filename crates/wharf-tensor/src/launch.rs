@@ -15,8 +15,8 @@ use core::time::Duration;
 
 use heapless::Vec;
 use wharf_engine::{
-    Access, Command, Completion, Descriptor, DescriptorError, Engine, EngineExt, Fault, MAX_OPERANDS,
-    Operand, Sequence, StreamId, SubmitError, Unfinished,
+    Access, Command, Completion, Descriptor, DescriptorError, Engine, EngineExt, Fault,
+    MAX_OPERANDS, Operand, Sequence, StreamId, SubmitError, Unfinished,
 };
 use wharf_sync::NoClock;
 

@@ -1,11 +1,15 @@
 //! Copying between devices that do not reach each other, by their engines, through memory which both reach.
 
+mod awaited;
+
 use core::fmt;
+use core::ops::Range;
 
 use wharf_backend::{Caps, MemBackend};
 use wharf_engine::{Access, Command};
 
 use crate::io::FOREVER;
+use crate::storage::StorageRef;
 use crate::{Launch, LaunchError, StorageId, Submission, Target, Tensor, TensorError, WaitError};
 
 /// Why a copy [through](Tensor::copy_through) other memory ended early.
@@ -85,7 +89,7 @@ impl<T: Target> Tensor<T> {
     /// `bounce` is memory that both engines reach, of any size from one byte. It is cut in halves: while `writer` empties one,
     /// `reader` fills the other. Pieces are as long as the smaller half, so choose a multiple of what the engines move best.
     ///
-    /// Blocks until all has arrived. Until then `reader` has the source to read and `writer` has this tensor to write:
+    /// Blocks until all has arrived; a task awaits [`copy_through_when_ready`](Self::copy_through_when_ready). Until then `reader` has the source to read and `writer` has this tensor to write:
     /// nobody else changes the one or sees the other in between.
     ///
     /// ```
@@ -140,6 +144,59 @@ impl<T: Target> Tensor<T> {
         R: Launch<T> + ?Sized,
         W: Launch<T> + ?Sized,
     {
+        let (to, from) = self.ends(source, bounce)?;
+        // In the order in which every call takes two storages.
+        let read = || source.ticket(Access::Read, reader.stream(), FOREVER);
+        let write = || self.ticket(Access::Write, writer.stream(), FOREVER);
+        let _held = if to.id().get() < from.id().get() {
+            let write = write()?;
+            (read()?, write)
+        } else {
+            (read()?, write()?)
+        };
+        let len = self.len();
+        let (halves, most) = bounce.halves_for(len)?;
+        let route = Route {
+            source,
+            destination: self,
+            most,
+        };
+        let take_up = |at: usize, half: &Self| -> Result<_, CopyFault> {
+            let [piece, half] = route.up(at, half)?;
+            Ok(reader.launch(Command::Copy, &[piece.input(), half.output()])?)
+        };
+        let set_down = |at: usize, half: &Self| -> Result<_, CopyFault> {
+            let [half, piece] = route.down(at, half)?;
+            Ok(writer.launch(Command::Copy, &[half.input(), piece.output()])?)
+        };
+        let mut last = Arrival::none(done);
+        let mut at = 0;
+        let [mut this, mut other] = halves;
+        let mut taken_up = if len > 0 {
+            Some(take_up(0, &this)?)
+        } else {
+            None
+        };
+        while let Some(submission) = taken_up.take() {
+            submission.wait()?;
+            last.settle()?;
+            let end = route.range(at).end;
+            last.await_next(set_down(at, &this)?, end);
+            at = end;
+            core::mem::swap(&mut this, &mut other);
+            if at < len {
+                taken_up = Some(take_up(at, &this)?);
+            }
+        }
+        last.settle()
+    }
+
+    /// The storages of both ends, if they fit each other.
+    fn ends<'t>(
+        &'t self,
+        source: &'t Self,
+        bounce: &Self,
+    ) -> Result<(&'t StorageRef<T>, &'t StorageRef<T>), CopyFault> {
         let (to, from, len) = (self.storage()?, source.storage()?, self.len());
         if len != source.len() {
             return Err(CopyFault::Tensor(TensorError::LengthMismatch {
@@ -154,52 +211,21 @@ impl<T: Target> Tensor<T> {
             let storage = to.id();
             return Err(CopyFault::SameStorage { storage });
         }
-        // In the order in which every call takes two storages.
-        let read = || source.ticket(Access::Read, reader.stream(), FOREVER);
-        let write = || self.ticket(Access::Write, writer.stream(), FOREVER);
-        let _held = if to.id().get() < from.id().get() {
-            let write = write()?;
-            (read()?, write)
-        } else {
-            (read()?, write()?)
-        };
-        let halves = bounce.halves()?;
+        Ok((to, from))
+    }
+
+    /// [`halves`](Self::halves), and how long a piece is, for a copy of `len` bytes.
+    fn halves_for(&self, len: usize) -> Result<([Self; 2], usize), CopyFault> {
+        let halves = self.halves()?;
         let most = halves[0].len().min(halves[1].len());
         if most == 0 && len > 0 {
             return Err(CopyFault::Tensor(TensorError::OutOfBounds {
                 offset: 0,
                 len: 1,
-                size: bounce.len(),
+                size: self.len(),
             }));
         }
-        let range = |at: usize| at..len.min(at.saturating_add(most));
-        let take_up = |at: usize, half: &Self| -> Result<_, CopyFault> {
-            let (piece, half) = (source.slice(range(at))?, half.slice(..range(at).len())?);
-            Ok(reader.launch(Command::Copy, &[piece.input(), half.output()])?)
-        };
-        let set_down = |at: usize, half: &Self| -> Result<_, CopyFault> {
-            let (piece, half) = (self.slice(range(at))?, half.slice(..range(at).len())?);
-            Ok(writer.launch(Command::Copy, &[half.input(), piece.output()])?)
-        };
-        let mut last = Arrival::none(done);
-        let mut at = 0;
-        let [mut this, mut other] = halves;
-        let mut taken_up = if len > 0 {
-            Some(take_up(0, &this)?)
-        } else {
-            None
-        };
-        while let Some(submission) = taken_up.take() {
-            submission.wait()?;
-            last.settle()?;
-            last.await_next(set_down(at, &this)?, range(at).end);
-            at = range(at).end;
-            core::mem::swap(&mut this, &mut other);
-            if at < len {
-                taken_up = Some(take_up(at, &this)?);
-            }
-        }
-        last.settle()
+        Ok((halves, most))
     }
 
     /// Two halves with fences of their own; twice the same, if it cannot be cut.
@@ -219,6 +245,36 @@ impl<T: Target> Tensor<T> {
         }
         let (first, second) = self.split(cut)?;
         Ok([first, second])
+    }
+}
+
+/// From where to where pieces go.
+struct Route<'c, T: Target> {
+    source: &'c Tensor<T>,
+    destination: &'c Tensor<T>,
+    /// Bytes of a piece.
+    most: usize,
+}
+
+impl<T: Target> Route<'_, T> {
+    /// The piece that starts there.
+    fn range(&self, at: usize) -> Range<usize> {
+        at..self.source.len().min(at.saturating_add(self.most))
+    }
+
+    /// What is read and what is written to take the piece up.
+    fn up(&self, at: usize, half: &Tensor<T>) -> Result<[Tensor<T>; 2], TensorError> {
+        let range = self.range(at);
+        Ok([
+            self.source.slice(range.clone())?,
+            half.slice(..range.len())?,
+        ])
+    }
+
+    /// What is read and what is written to set it down.
+    fn down(&self, at: usize, half: &Tensor<T>) -> Result<[Tensor<T>; 2], TensorError> {
+        let range = self.range(at);
+        Ok([half.slice(..range.len())?, self.destination.slice(range)?])
     }
 }
 

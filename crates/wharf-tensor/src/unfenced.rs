@@ -7,9 +7,7 @@
     reason = "moves bytes without a claim; whoever calls vouches for it"
 )]
 
-use wharf_backend::TransferError;
-
-use crate::batch::{check, in_turn, traced};
+use crate::batch::{check, move_all, traced};
 use crate::trace::TraceKind;
 use crate::{BatchError, ReadOp, Target, Tensor, TensorError, WriteOp};
 
@@ -102,7 +100,7 @@ impl<T: Target> Tensor<T> {
         check(ops)?;
         let _traced = traced(ops, TraceKind::ReadBatch);
         // SAFETY: the caller's promise; checked above.
-        in_turn(ops.iter_mut(), |op| unsafe { op.read() })
+        unsafe { move_all(ops) }
     }
 
     /// [`write_batch`](Self::write_batch) past the fences.
@@ -116,45 +114,6 @@ impl<T: Target> Tensor<T> {
         check(ops)?;
         let _traced = traced(ops, TraceKind::WriteBatch);
         // SAFETY: the caller's promise; checked above.
-        in_turn(ops.iter(), |op| unsafe { op.write() })
-    }
-}
-
-impl<T: Target> ReadOp<'_, T> {
-    /// Moves its bytes.
-    ///
-    /// # Safety
-    /// As for [`Tensor::read_unfenced`]. Of a batch that was [checked](check).
-    pub(crate) unsafe fn read(&mut self) -> (usize, Result<(), TransferError>) {
-        let (tensor, at) = self.target();
-        let bytes = &mut *self.bytes;
-        let moved = match tensor.storage() {
-            Ok(storage) => {
-                let _copies = storage.copies(TraceKind::CopyOutBatch, bytes.len());
-                // SAFETY: the caller's promise; no wrap, because it was checked.
-                unsafe { storage.copy_out(at, bytes) }
-            }
-            Err(_) => Ok(()),
-        };
-        (bytes.len(), moved)
-    }
-}
-
-impl<T: Target> WriteOp<'_, T> {
-    /// Moves its bytes.
-    ///
-    /// # Safety
-    /// As for [`Tensor::write_unfenced`]. Of a batch that was [checked](check).
-    pub(crate) unsafe fn write(&self) -> (usize, Result<(), TransferError>) {
-        let (tensor, at) = self.target();
-        let moved = match tensor.storage() {
-            Ok(storage) => {
-                let _copies = storage.copies(TraceKind::CopyInBatch, self.bytes.len());
-                // SAFETY: as in `read`.
-                unsafe { storage.copy_in(at, self.bytes) }
-            }
-            Err(_) => Ok(()),
-        };
-        (self.bytes.len(), moved)
+        unsafe { move_all(ops) }
     }
 }

@@ -7,7 +7,9 @@
 use core::ptr::NonNull;
 
 use wharf_backend::usage::{Accounted, Allocation};
-use wharf_backend::{BackendRef, Header, Init, Place, ReadOnly, SegmentMut, TransferError};
+use wharf_backend::{
+    BackendRef, DeviceAddress, Header, Init, Place, ReadOnly, SegmentMut, TransferError,
+};
 
 use crate::Target;
 use crate::storage::Bytes;
@@ -108,6 +110,11 @@ impl<'s, T: Target> SegmentRef<'s, T> {
 
     pub(crate) fn place(&self) -> Place {
         either!(self, segment => segment.place())
+    }
+
+    /// Where `len` bytes at `offset` are for whoever moves them by their device address.
+    pub(crate) fn by_address(&self, offset: usize, len: usize) -> Option<DeviceAddress> {
+        either!(self, segment => segment.by_address(offset, len))
     }
 
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), TransferError> {

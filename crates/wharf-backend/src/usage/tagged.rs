@@ -17,8 +17,8 @@ use super::{
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use crate::Erases;
 use crate::{
-    AllocError, AllocHint, BackendRef, Caps, Header, IoDirection, MemBackend, MemSpace, Place,
-    TransferError,
+    AllocError, AllocHint, BackendRef, Caps, DeviceAddress, Header, IoDirection, MemBackend,
+    MemSpace, Piece, PieceError, Place, TransferError,
 };
 
 /// A reference to a channel, and for what and whom memory is asked through it. What a segment was vended with stays in
@@ -241,6 +241,29 @@ where
     ) -> Result<(), TransferError> {
         // SAFETY: as the caller promises.
         unsafe { self.inner().fill(header, offset, len, byte) }
+    }
+
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        self.inner().reaches(address, len)
+    }
+
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner().copy_on_device(from, to, len) }
+    }
+
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        // SAFETY: as the caller promises.
+        unsafe { self.inner().transfer_all(direction, pieces) }
     }
 }
 

@@ -13,7 +13,7 @@ macro_rules! hand_on {
     ([$($inner:tt)+]; except $($named:ident)*) => {
         $crate::wrap::hand_on::hand_on! { @each ($($inner)+) [$($named)*]
             vend refusal reclaim place may_own caps space alignment max_segment_size census name
-            before_io after_io copy_in copy_out fill
+            before_io after_io copy_in copy_out fill reaches copy_on_device transfer_all
         }
     };
     (@each $inner:tt $named:tt $($method:ident)*) => {
@@ -37,6 +37,9 @@ macro_rules! hand_on {
     (@skip copy_in $inner:tt [copy_in $($rest:ident)*]) => {};
     (@skip copy_out $inner:tt [copy_out $($rest:ident)*]) => {};
     (@skip fill $inner:tt [fill $($rest:ident)*]) => {};
+    (@skip reaches $inner:tt [reaches $($rest:ident)*]) => {};
+    (@skip copy_on_device $inner:tt [copy_on_device $($rest:ident)*]) => {};
+    (@skip transfer_all $inner:tt [transfer_all $($rest:ident)*]) => {};
     // Another name: look further.
     (@skip $method:ident $inner:tt [$other:ident $($rest:ident)*]) => {
         $crate::wrap::hand_on::hand_on! { @skip $method $inner [$($rest)*] }
@@ -132,6 +135,33 @@ macro_rules! hand_on {
         ) -> Result<(), $crate::TransferError> {
             // SAFETY: as the caller promises; the header is the inner backend's own.
             unsafe { self.$($inner)+.fill(header, offset, len, byte) }
+        }
+    };
+    (@skip reaches ($($inner:tt)+) []) => {
+        #[inline]
+        fn reaches(&self, address: $crate::DeviceAddress, len: usize) -> bool {
+            self.$($inner)+.reaches(address, len)
+        }
+    };
+    (@skip copy_on_device ($($inner:tt)+) []) => {
+        unsafe fn copy_on_device(
+            &self,
+            from: $crate::DeviceAddress,
+            to: $crate::DeviceAddress,
+            len: usize,
+        ) -> Result<(), $crate::TransferError> {
+            // SAFETY: as the caller promises; what this one reaches is what the inner one reaches.
+            unsafe { self.$($inner)+.copy_on_device(from, to, len) }
+        }
+    };
+    (@skip transfer_all ($($inner:tt)+) []) => {
+        unsafe fn transfer_all(
+            &self,
+            direction: $crate::IoDirection,
+            pieces: &mut dyn Iterator<Item = $crate::Piece>,
+        ) -> Result<(), $crate::PieceError> {
+            // SAFETY: as the caller promises; what this one reaches is what the inner one reaches.
+            unsafe { self.$($inner)+.transfer_all(direction, pieces) }
         }
     };
 

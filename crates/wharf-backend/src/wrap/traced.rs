@@ -101,6 +101,7 @@ impl<F: Fn(BackendEvent)> BackendSink for F {
 /// assert_eq!(refused.get(), 1);
 /// ```
 ///
+/// Every transfer is told, so each is one: a batch moves range by range, and a copy inside a device goes through the host.
 /// Bytes that a handle lends (`&mut [u8]`) move without being told of, and so do the cache hooks. What an outer wrapper does to
 /// a segment (a [`Scrub`](super::Scrub) that fills, say) is told if it lies outside.
 pub struct Traced<B, L> {
@@ -191,7 +192,11 @@ impl<L: BackendSink> Drop for Span<'_, L> {
 unsafe impl<B: MemBackend, L: BackendSink> MemBackend for Traced<B, L> {
     type Policy = B::Policy;
 
-    hand_on! { [inner]; except vend refusal reclaim caps copy_in copy_out fill }
+    // Nothing is in reach: so no bytes of its segments move but by the transfers below, one by one, each told of.
+    hand_on! {
+        [inner];
+        except vend refusal reclaim caps copy_in copy_out fill reaches copy_on_device transfer_all
+    }
 
     /// Without [`Caps::PLAIN_COPIES`]: the sink is told of every transfer.
     fn caps(&self) -> Caps {

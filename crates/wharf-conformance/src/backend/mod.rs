@@ -53,7 +53,7 @@ struct Target<'b, P> {
     typed: &'b dyn Fn() -> Outcome,
 }
 
-fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 21] {
+fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 23] {
     [
         Check {
             name: "it says what it is",
@@ -126,6 +126,14 @@ fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 21] {
         Check {
             name: "what is handed to a device comes back as it was",
             run: |target| moving::handed_over(&target.backend),
+        },
+        Check {
+            name: "a copy inside the memory is as if by way of the host",
+            run: |target| moving::copied_inside(&target.backend),
+        },
+        Check {
+            name: "many ranges at once are as if one by one",
+            run: |target| moving::all_at_once(&target.backend),
         },
         Check {
             name: "a segment is taken apart and put together",

@@ -1,13 +1,13 @@
 //! How bytes move into a segment and out of it.
 
 use wharf_backend::{
-    BackendRef, Caps, IoDirection, MemBackend, MemSpace, SegmentMut, TransferError,
+    BackendRef, Caps, IoDirection, MemBackend, MemSpace, PieceError, SegmentMut, TransferError,
 };
 
 use super::bytes::{expected, pattern, stamp, verify};
 use super::vending::{address, placed};
 use super::{alloc, max, small, vends};
-use crate::check::{Demand, ensure, equal, refused};
+use crate::check::{Demand, applies, ensure, equal, refused};
 use crate::{Failure, Outcome};
 
 pub(super) fn ranges<R: BackendRef + Clone>(backend: &R) -> Outcome {
@@ -187,5 +187,158 @@ pub(super) fn handed_over<R: BackendRef + Clone>(backend: &R) -> Outcome {
     if let Some(neighbour) = &neighbour {
         verify(neighbour, 41)?;
     }
+    Ok(())
+}
+
+const BY_HOST: &str = "its bytes move by way of the host alone, one range at a time";
+
+/// Bytes that the checks below move at most.
+const MOVED: usize = 96;
+
+/// What a segment should hold.
+struct Plain([u8; MOVED], usize);
+
+impl Plain {
+    /// Stamped with `seed`.
+    fn stamped(seed: u8, size: usize) -> Self {
+        Self(core::array::from_fn(|at| pattern(seed, at)), size)
+    }
+    fn bytes(&mut self) -> &mut [u8] {
+        let Self(bytes, size) = self;
+        bytes.get_mut(..*size).unwrap_or_default()
+    }
+    fn range(&mut self, start: usize, len: usize) -> &mut [u8] {
+        let end = start.saturating_add(len);
+        self.bytes().get_mut(start..end).unwrap_or_default()
+    }
+    #[inline(never)]
+    fn is_in<R: BackendRef>(&mut self, segment: &SegmentMut<R>) -> Outcome {
+        let mut found = [0xAA_u8; MOVED];
+        let found = found.get_mut(..self.1).demand("room for the test")?;
+        segment.read(0, found).demand("a read")?;
+        for (&mut found, &mut expected) in found.iter_mut().zip(self.bytes()) {
+            equal("a byte", found, expected)?;
+        }
+        Ok(())
+    }
+}
+
+/// A segment whose bytes move by their addresses, with `seed`, if the backend does that at all.
+fn by_address<R: BackendRef + Clone>(
+    backend: &R,
+    seed: u8,
+) -> Result<(SegmentMut<R>, Plain), crate::check::Stop> {
+    vends(backend)?;
+    let size = max(backend).min(MOVED);
+    let segment = stamp(alloc(backend, size)?, seed)?;
+    let address = segment.by_address(0, size);
+    applies(address.is_some(), BY_HOST)?;
+    let address = address.demand("an address")?;
+    ensure(
+        !backend.backend().reaches(address, usize::MAX),
+        "it does not reach all there is",
+    )?;
+    ensure(
+        segment.by_address(size, 1).is_none(),
+        "what is behind a segment is not its own",
+    )?;
+    Ok((segment, Plain::stamped(seed, size)))
+}
+
+/// Inside a segment, overlapping either way, and from one to another.
+pub(super) fn copied_inside<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    let (mut segment, mut plain) = by_address(backend, 50)?;
+    let size = segment.len();
+    let ranges = [
+        (0, size / 3, size / 2),
+        (size / 3, 0, size / 2),
+        (0, size / 2, size / 2),
+        (0, size - 1, 1),
+        (size / 4, size / 4, size / 2),
+        (size, 0, 0),
+    ];
+    for (from, to, len) in ranges {
+        segment.move_within(from, to, len).demand("a copy")?;
+        let source = from..from.saturating_add(len);
+        plain.bytes().copy_within(source, to);
+        plain.is_in(&segment)?;
+    }
+    for (from, to, len, offset) in [
+        (0, 1, size, 1),
+        (1, 0, size, 1),
+        (size, size + 1, 0, size + 1),
+    ] {
+        let expected = TransferError::OutOfBounds { offset, len, size };
+        refused("a copy", segment.move_within(from, to, len), expected)?;
+    }
+    plain.is_in(&segment)?;
+    // If there is room for another one.
+    let Ok(other) = SegmentMut::alloc(backend.clone(), size) else {
+        return Ok(());
+    };
+    let mut other = stamp(other, 51)?;
+    let mut expected = Plain::stamped(51, size);
+    for (from, to, len) in [
+        (size / 3, size / 4, size / 2),
+        (0, 0, size),
+        (size, size, 0),
+    ] {
+        let copied = other.copy_from_segment(to, &segment, from, len);
+        copied.demand("a copy to another segment")?;
+        let bytes = expected.range(to, len);
+        bytes.copy_from_slice(plain.range(from, len));
+        expected.is_in(&other)?;
+        plain.is_in(&segment)?;
+    }
+    Ok(())
+}
+
+/// In their order, to their ends, and no further.
+pub(super) fn all_at_once<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    let (mut segment, mut plain) = by_address(backend, 52)?;
+    let size = segment.len();
+    let bytes = expected(53, 0);
+    let host = |len: usize| bytes.get(..len.min(bytes.len())).unwrap_or_default();
+    // The third lies over the first, and the last over the third.
+    let pieces = [
+        (0, host(size / 2)),
+        (size - 1, host(1)),
+        (size / 4, host(size / 3)),
+        (size, host(0)),
+        (size / 3, host(1)),
+    ];
+    let moved = segment.write_all(&pieces);
+    moved.map_err(|stopped| stopped.error).demand("writes")?;
+    for (offset, bytes) in pieces {
+        plain.range(offset, bytes.len()).copy_from_slice(bytes);
+    }
+    plain.is_in(&segment)?;
+
+    let mut found = [[0xAA_u8; MOVED / 2]; 2];
+    let [first, second] = &mut found;
+    let first = first.get_mut(..size / 2).demand("room for the test")?;
+    let second = second.get_mut(..size / 3).demand("room for the test")?;
+    let from = size - second.len();
+    let mut reads = [(from, &mut *second), (0, &mut *first)];
+    let moved = segment.read_all(&mut reads);
+    moved.map_err(|stopped| stopped.error).demand("reads")?;
+    ensure(
+        *first == *plain.range(0, size / 2) && *second == *plain.range(from, size / 3),
+        "each read has its own bytes",
+    )?;
+
+    // One that leaves the segment is named, and none has moved.
+    let beyond = [(0, host(1)), (size, host(1))];
+    let error = TransferError::OutOfBounds {
+        offset: size,
+        len: 1,
+        size,
+    };
+    let stopped = Err(PieceError { piece: 1, error });
+    ensure(
+        segment.write_all(&beyond) == stopped,
+        "it is told which one cannot be",
+    )?;
+    plain.is_in(&segment)?;
     Ok(())
 }

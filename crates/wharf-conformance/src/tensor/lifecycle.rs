@@ -116,7 +116,7 @@ pub(super) fn shared<T: Target>(rig: &Rig<'_, T>) -> Outcome {
         Ok::<_, Failure>(back.value)
     };
     let storage = tensor.storage_id().demand("a storage")?;
-    let one_other = TensorError::Shared { storage, others: 1 };
+    let one_other = TensorError::Held { storage, others: 1 };
     let clone = tensor.clone();
     let tensor = back(tensor, one_other, "one of two takes no segment out")?;
     drop(clone);

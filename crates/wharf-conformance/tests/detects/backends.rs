@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use wharf_backend::{
-    AllocError, AllocHint, Caps, Census, Header, IoDirection, MemBackend, MemSpace, Place,
-    StaticPool, TransferError,
+    AllocError, AllocHint, Caps, Census, DeviceAddress, Header, IoDirection, MemBackend, MemSpace,
+    Piece, PieceError, Place, StaticPool, TransferError,
 };
 use wharf_conformance::{backend, segment};
 use wharf_sync::Unsync;
@@ -50,6 +50,14 @@ pub(crate) enum Wrong {
     NoName,
     HooksSpoil,
     HooksSpoilBeside,
+    /// Only that it is device memory, which moves by address.
+    Far,
+    CopiesUpwards,
+    CopiesLess,
+    ReachesAll,
+    SubmitsBackwards,
+    SubmitsLess,
+    SubmitsElsewhere,
 }
 
 /// What it claims to vend; the slots are four times as large.
@@ -80,6 +88,38 @@ impl Faulty {
             asked: Cell::new(0),
             placed: Cell::new(0),
             wavered: Cell::new(false),
+        }
+    }
+
+    const fn is_far(&self) -> bool {
+        matches!(
+            self.wrong,
+            Wrong::Far
+                | Wrong::CopiesUpwards
+                | Wrong::CopiesLess
+                | Wrong::ReachesAll
+                | Wrong::SubmitsBackwards
+                | Wrong::SubmitsLess
+                | Wrong::SubmitsElsewhere
+        )
+    }
+
+    /// Where the host finds an address of the slab.
+    fn find(&self, address: DeviceAddress) -> NonNull<u8> {
+        let start = self.start.get().unwrap();
+        let offset = usize::try_from(address.get()).unwrap() - start.addr().get();
+        assert!(offset <= 6 * 4 * PAYLOAD);
+        // SAFETY: in the slab, or its end.
+        unsafe { start.add(offset) }
+    }
+
+    /// # Safety
+    /// As for [`MemBackend::place`].
+    unsafe fn found(&self, header: H) -> NonNull<u8> {
+        // SAFETY: as the caller promises.
+        match unsafe { self.place(header) } {
+            Place::Host(base) => base,
+            Place::Device(address) => self.find(address),
         }
     }
 
@@ -177,7 +217,11 @@ unsafe impl MemBackend for Faulty {
             _ => (base, 0),
         };
         // SAFETY: after so many bytes of a slot, a payload fits and some more.
-        Place::Host(unsafe { base.add(skip) })
+        let place = unsafe { base.add(skip) };
+        if self.is_far() {
+            return Place::Device(DeviceAddress::new(place.addr().get() as u64));
+        }
+        Place::Host(place)
     }
 
     fn may_own(&self, header: H) -> bool {
@@ -195,6 +239,7 @@ unsafe impl MemBackend for Faulty {
     fn caps(&self) -> Caps {
         match self.wrong {
             Wrong::HooksSpoil | Wrong::HooksSpoilBeside => self.pool.caps() | Caps::NEEDS_CACHE_OPS,
+            _ if self.is_far() => self.pool.caps() | Caps::ENGINE_ADDRESSED,
             _ => self.pool.caps(),
         }
     }
@@ -214,6 +259,7 @@ unsafe impl MemBackend for Faulty {
     fn space(&self) -> MemSpace {
         match self.wrong {
             Wrong::OtherSpace => MemSpace::Device,
+            _ if self.is_far() => MemSpace::Device,
             _ => MemSpace::Host,
         }
     }
@@ -261,9 +307,7 @@ unsafe impl MemBackend for Faulty {
         let further = usize::from(self.wrong == Wrong::WritesOneFurther);
         // SAFETY: as the caller promises; one byte further is still within the slot.
         unsafe {
-            let Place::Host(base) = self.place(header) else {
-                return Ok(());
-            };
+            let base = self.found(header);
             base.add(offset + further)
                 .copy_from_nonoverlapping(source, len);
         }
@@ -282,9 +326,7 @@ unsafe impl MemBackend for Faulty {
         }
         // SAFETY: as the caller promises.
         unsafe {
-            let Place::Host(base) = self.place(header) else {
-                return Ok(());
-            };
+            let base = self.found(header);
             base.add(offset).copy_to_nonoverlapping(destination, len);
         }
         Ok(())
@@ -307,10 +349,65 @@ unsafe impl MemBackend for Faulty {
         let byte = byte | u8::from(self.wrong == Wrong::FillsOnes);
         // SAFETY: as the caller promises; the whole payload is within the slot.
         unsafe {
-            let Place::Host(base) = self.place(header) else {
-                return Ok(());
-            };
+            let base = self.found(header);
             base.add(offset).write_bytes(byte, len);
+        }
+        Ok(())
+    }
+
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        let Some(start) = self.start.get() else {
+            return false;
+        };
+        let offset = address.get().wrapping_sub(start.addr().get() as u64);
+        let end = offset.checked_add(len as u64);
+        self.is_far()
+            && (self.wrong == Wrong::ReachesAll
+                || end.is_some_and(|end| end <= 6 * 4 * PAYLOAD as u64))
+    }
+
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        let (from, to) = (self.find(from), self.find(to));
+        let len = len.saturating_sub(usize::from(self.wrong == Wrong::CopiesLess));
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.wrong == Wrong::CopiesUpwards {
+                (0..len).for_each(|at| to.add(at).write(from.add(at).read()));
+            } else {
+                from.copy_to(to, len);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        let mut pieces: Vec<Piece> = pieces.collect();
+        match self.wrong {
+            Wrong::SubmitsBackwards => pieces.reverse(),
+            Wrong::SubmitsLess => drop(pieces.pop()),
+            _ => {}
+        }
+        for piece in pieces {
+            let mut at = self.find(piece.address);
+            if self.wrong == Wrong::SubmitsElsewhere && direction == IoDirection::DeviceToCpu {
+                at = self.start.get().unwrap();
+            }
+            // SAFETY: as the caller promises; a payload fits at the start of the slab.
+            unsafe {
+                match direction {
+                    IoDirection::CpuToDevice => at.copy_from_nonoverlapping(piece.host, piece.len),
+                    IoDirection::DeviceToCpu => at.copy_to_nonoverlapping(piece.host, piece.len),
+                }
+            }
         }
         Ok(())
     }
@@ -321,8 +418,15 @@ fn a_backend_that_breaks_no_law_passes() {
     let mut report = Failures::default();
     let tally = backend("right", &Faulty::new(Wrong::Nothing), &mut report);
     report.none();
-    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (20, 0, 1));
+    // The last two are for memory that moves by address.
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (20, 0, 3));
+    let tally = backend("right", &Faulty::new(Wrong::Far), &mut report);
+    report.none();
+    assert_eq!((tally.passed, tally.failed, tally.inapplicable), (22, 0, 1));
 }
+
+const COPIED: &str = "a copy inside the memory is as if by way of the host";
+const AT_ONCE: &str = "many ranges at once are as if one by one";
 
 #[test]
 fn every_broken_law_of_a_backend_is_found() {
@@ -378,6 +482,12 @@ fn every_broken_law_of_a_backend_is_found() {
             Wrong::HooksSpoilBeside,
             "what is handed to a device comes back as it was",
         ),
+        (Wrong::CopiesUpwards, COPIED),
+        (Wrong::CopiesLess, COPIED),
+        (Wrong::ReachesAll, COPIED),
+        (Wrong::SubmitsBackwards, AT_ONCE),
+        (Wrong::SubmitsLess, AT_ONCE),
+        (Wrong::SubmitsElsewhere, AT_ONCE),
         (Wrong::Disowns, "a segment is taken apart and put together"),
         (Wrong::OddAlignment, "it says what it is"),
         (Wrong::NoName, "it says what it is"),

@@ -11,7 +11,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use super::{BatchOp, ReadOp, WriteOp, in_turn};
+use super::{BatchOp, ReadOp, WriteOp, move_all};
 use crate::fence::Claim;
 use crate::storage::{Patience, StorageRef};
 use crate::{BatchError, Target, TensorError};
@@ -155,7 +155,7 @@ where
     /// Moves all.
     pub(super) fn read(&mut self) -> Result<(), BatchError> {
         // SAFETY: invariants 1 and 2: nobody writes any of the storages.
-        in_turn(self.ops.iter_mut(), |op| unsafe { op.read() })
+        unsafe { move_all(&mut *self.ops) }
     }
 }
 
@@ -167,7 +167,7 @@ where
     /// Moves all.
     pub(super) fn write(&mut self) -> Result<(), BatchError> {
         // SAFETY: invariants 1 and 2: the storages are ours alone, and lent to nobody.
-        in_turn(self.ops.iter(), |op| unsafe { op.write() })
+        unsafe { move_all(&*self.ops) }
     }
 }
 
