@@ -277,6 +277,15 @@ impl<P: SyncPolicy> Fence<P> {
         }
     }
 
+    /// One more of what was granted as `claim` and has not ended. Behind nobody: who waits, waits for that one too.
+    pub(crate) fn again(&self, claim: Claim) -> Result<(), Refusal> {
+        let field = claim.field();
+        match self.word.update(|word| field.more(word)) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Refusal::Full(field.max())),
+        }
+    }
+
     /// Ends what was granted as `claim`, and wakes who waits. The caller keeps the fence alive by something else than the
     /// claim: a wake comes after the end.
     #[inline]

@@ -56,7 +56,7 @@ pub(crate) struct Window<P: SyncPolicy> {
 
 /// The part of the block that does not depend on the target.
 pub(crate) struct Identity<P: SyncPolicy, S: BlockSource> {
-    tensors: P::Count,
+    tensors: Holders<P>,
     keeps: P::Count,
     completed: Completed<P>,
     name: NonNull<str>,
@@ -216,7 +216,7 @@ impl<T: Target> IdentityRef<T> {
             }
         };
         let identity = Identity {
-            tensors: Count::new(1),
+            tensors: Holders::one(),
             keeps: Count::new(1),
             completed: Completed::new(),
             name,
@@ -274,14 +274,14 @@ impl<T: Target> IdentityRef<T> {
 
 impl<T: Target> Clone for IdentityRef<T> {
     fn clone(&self) -> Self {
-        self.get().tensors.increment();
+        self.get().tensors.join();
         Self(self.0)
     }
 }
 
 impl<T: Target> Drop for IdentityRef<T> {
     fn drop(&mut self) {
-        if !self.get().tensors.decrement() {
+        if !self.get().tensors.leave() {
             return;
         }
         let keep = Keep(self.0.cast());

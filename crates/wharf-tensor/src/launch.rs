@@ -20,8 +20,9 @@ use wharf_engine::{
 };
 use wharf_sync::NoClock;
 
+use crate::io::FOREVER;
 use crate::storage::{Patience, StorageRef};
-use crate::tickets::{Acquiring, patience};
+use crate::tickets::{Acquiring, Beside, patience};
 use crate::trace::{TraceDetail, TraceEvent, TraceKind, tell};
 use crate::within::Limit;
 use crate::{LaunchError, Target, Tickets, Use};
@@ -70,7 +71,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        launch(self, command, operands, Patience::Until(None))
+        launch(self, command, operands, FOREVER, None)
     }
 
     /// [`launch`](Self::launch) without waiting.
@@ -82,7 +83,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        launch(self, command, operands, Patience::None)
+        launch(self, command, operands, Patience::None, None)
     }
 
     /// [`launch`](Self::launch), waiting so long and no longer for operands, by the clock of their [`Target`]. For the work
@@ -96,7 +97,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &[Use<'_, T>],
     ) -> Result<Submission<'e, Self, T>, LaunchError> {
-        launch(self, command, operands, patience(operands, limit)?)
+        launch(self, command, operands, patience(operands, limit)?, None)
     }
 
     /// [`launch`](Self::launch), awaited.
@@ -114,25 +115,21 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
         command: Command,
         operands: &'u [Use<'u, T>],
     ) -> Launching<'e, 'u, Self, T> {
-        Launching {
-            engine: self,
-            command,
-            tickets: Acquiring::new(self.stream(), operands),
-            done: false,
-        }
+        Launching::new(self, command, operands, None)
     }
 }
 
 impl<T: Target, E: Engine<Policy = T::Policy, Cargo = Tickets<T>> + ?Sized> Launch<T> for E {}
 
-fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
+pub(crate) fn launch<'e, T: Target, E: Launch<T> + ?Sized>(
     engine: &'e E,
     command: Command,
     uses: &[Use<'_, T>],
     patience: Patience,
+    beside: Beside<'_, T>,
 ) -> Result<Submission<'e, E, T>, LaunchError> {
     let prepared = Prepared::new(command, uses)?;
-    let tickets = Tickets::acquire(engine.stream(), uses, patience)?;
+    let tickets = Tickets::acquire(engine.stream(), uses, patience, beside)?;
     prepared.submit(engine, uses, tickets)
 }
 
@@ -227,7 +224,21 @@ pub struct Launching<'e, 'u, E: Engine<Cargo = Tickets<T>> + ?Sized, T: Target> 
     done: bool,
 }
 
-impl<'e, E: Launch<T> + ?Sized, T: Target> Launching<'e, '_, E, T> {
+impl<'e, 'u, E: Launch<T> + ?Sized, T: Target> Launching<'e, 'u, E, T> {
+    pub(crate) fn new(
+        engine: &'e E,
+        command: Command,
+        uses: &'u [Use<'u, T>],
+        beside: Beside<'u, T>,
+    ) -> Self {
+        Self {
+            engine,
+            command,
+            tickets: Acquiring::new(engine.stream(), uses, beside),
+            done: false,
+        }
+    }
+
     fn attempt(&mut self, waker: &Waker) -> Poll<Result<Submission<'e, E, T>, LaunchError>> {
         let uses = self.tickets.uses();
         // First of all: it finds what no waiting mends.

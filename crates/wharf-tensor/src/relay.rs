@@ -9,6 +9,7 @@ use wharf_backend::{Caps, MemBackend};
 use wharf_engine::{Access, Command};
 
 use crate::io::FOREVER;
+use crate::launch::launch;
 use crate::storage::StorageRef;
 use crate::{Launch, LaunchError, StorageId, Submission, Target, Tensor, TensorError, WaitError};
 
@@ -32,7 +33,7 @@ pub struct CopyError {
 pub enum CopyFault {
     /// A tensor cannot be had, or they do not fit each other.
     Tensor(TensorError),
-    /// Source and destination are of one storage.
+    /// Two of source, destination and bounce are of one storage.
     SameStorage {
         /// Of which.
         storage: StorageId,
@@ -55,7 +56,7 @@ impl fmt::Display for CopyFault {
         match self {
             Self::Tensor(error) => error.fmt(f),
             Self::SameStorage { storage } => {
-                write!(f, "source and destination are both of {storage}")
+                write!(f, "two of source, destination and bounce are of {storage}")
             }
             Self::Launch(error) => error.fmt(f),
             Self::Wait(error) => error.fmt(f),
@@ -113,7 +114,7 @@ impl<T: Target> Tensor<T> {
     /// ```
     ///
     /// # Errors
-    /// With [`done`](CopyError::done) at zero: lengths differ, source and destination share a storage, `bounce` is in use or has no
+    /// With [`done`](CopyError::done) at zero: lengths differ, two of the three share a storage, `bounce` is in use or has no
     /// bytes, an engine does not reach it. Later: an engine failed. Nothing of it is under way any more, unless nobody is left who
     /// could end it ([`WaitError::WouldDeadlock`]).
     pub fn copy_through<R, W>(
@@ -148,9 +149,9 @@ impl<T: Target> Tensor<T> {
         // In the order in which every call takes two storages.
         let read = || source.ticket(Access::Read, reader.stream(), FOREVER);
         let write = || self.ticket(Access::Write, writer.stream(), FOREVER);
-        let _held = if to.id().get() < from.id().get() {
-            let write = write()?;
-            (read()?, write)
+        let (reads, writes) = if to.id().get() < from.id().get() {
+            let writes = write()?;
+            (read()?, writes)
         } else {
             (read()?, write()?)
         };
@@ -163,11 +164,25 @@ impl<T: Target> Tensor<T> {
         };
         let take_up = |at: usize, half: &Self| -> Result<_, CopyFault> {
             let [piece, half] = route.up(at, half)?;
-            Ok(reader.launch(Command::Copy, &[piece.input(), half.output()])?)
+            let uses = [piece.input(), half.output()];
+            Ok(launch(
+                reader,
+                Command::Copy,
+                &uses,
+                FOREVER,
+                Some((0, &reads)),
+            )?)
         };
         let set_down = |at: usize, half: &Self| -> Result<_, CopyFault> {
             let [half, piece] = route.down(at, half)?;
-            Ok(writer.launch(Command::Copy, &[half.input(), piece.output()])?)
+            let uses = [half.input(), piece.output()];
+            Ok(launch(
+                writer,
+                Command::Copy,
+                &uses,
+                FOREVER,
+                Some((1, &writes)),
+            )?)
         };
         let mut last = Arrival::none(done);
         let mut at = 0;
@@ -198,6 +213,7 @@ impl<T: Target> Tensor<T> {
         bounce: &Self,
     ) -> Result<(&'t StorageRef<T>, &'t StorageRef<T>), CopyFault> {
         let (to, from, len) = (self.storage()?, source.storage()?, self.len());
+        let between = bounce.storage()?;
         if len != source.len() {
             return Err(CopyFault::Tensor(TensorError::LengthMismatch {
                 destination: len,
@@ -205,10 +221,15 @@ impl<T: Target> Tensor<T> {
             }));
         }
         to.writable()?;
-        bounce.storage()?.writable()?;
-        if to.is_same(from) {
-            // The one engine would wait for the other one, which has it for this very call.
-            let storage = to.id();
+        between.writable()?;
+        // The one engine would wait for the other one, which has it for this very call.
+        let twice = if to.is_same(from) || to.is_same(between) {
+            Some(to)
+        } else {
+            from.is_same(between).then_some(from)
+        };
+        if let Some(storage) = twice {
+            let storage = storage.id();
             return Err(CopyFault::SameStorage { storage });
         }
         Ok((to, from))

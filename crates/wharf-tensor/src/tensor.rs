@@ -245,6 +245,15 @@ impl<T: Target> Tensor<T> {
         Ticket::begin(storage, stream, access, (self.offset, self.len), patience)
     }
 
+    /// Another ticket beside `held`, for this tensor, if that is one of the same storage. Waits for nobody.
+    pub(crate) fn ticket_beside(&self, held: &Ticket<T>) -> Result<Ticket<T>, TensorError> {
+        let storage = self.storage()?;
+        if storage.id() != held.storage_id() {
+            return self.ticket(held.access(), held.stream(), Patience::None);
+        }
+        held.again(storage, (self.offset, self.len))
+    }
+
     pub(crate) fn ticket_turn(
         &self,
         access: Access,
@@ -344,9 +353,11 @@ impl<T: Target> Tensor<T> {
 impl<T: Target> Clone for Tensor<T> {
     /// Another handle to the same bytes, with the same name and completion count, if it has them.
     fn clone(&self) -> Self {
+        // The storage first: it never counts fewer tensors than an identity on it.
+        let storage = self.storage.clone();
         Self {
             identity: self.identity.clone(),
-            storage: self.storage.clone(),
+            storage,
             offset: self.offset,
             len: self.len,
         }

@@ -147,6 +147,19 @@ impl<T: Target> Ticket<T> {
         Ok(unsafe { Self::granted(storage, stream, access, range) })
     }
 
+    /// Another one beside this one, which waits for nobody. `storage` is that of this ticket, and `range` lies in it.
+    pub(crate) fn again(
+        &self,
+        storage: &StorageRef<T>,
+        range: (usize, usize),
+    ) -> Result<Self, TensorError> {
+        let (stream, access) = (self.stream, self.access);
+        let granted = storage.get().fence().again(Self::claim(stream, access));
+        granted.map_err(|refusal| storage.refused(refusal))?;
+        // SAFETY: this ticket's claim has not ended, and was granted once more just now.
+        Ok(unsafe { Self::granted(storage, stream, access, range) })
+    }
+
     /// [`begin`](Self::begin), in a task.
     pub(crate) async fn begin_when_ready(
         storage: &StorageRef<T>,

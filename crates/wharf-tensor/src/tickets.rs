@@ -33,8 +33,9 @@ use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 /// # use wharf_backend::Heap;
 /// # use wharf_source::HeapSource;
 /// # use wharf_sync::Unsync;
-/// use wharf_engine::{Access, Cargo, Stream};
+/// use wharf_engine::Stream;
 /// use wharf_tensor::{Parts, Tensor, TensorError, Tickets};
+/// # use wharf_tensor::Access;
 ///
 /// # type Sketch = Parts<Heap<Unsync>, HeapSource>;
 /// # let target = Sketch::new(HeapSource);
@@ -42,15 +43,17 @@ use crate::{LaunchError, Target, Tensor, TensorError, Ticket};
 /// let sent = Tensor::alloc(&target, Heap::new(), 4)?;
 /// let received = Tensor::alloc(&target, Heap::new(), 4)?;
 ///
-/// let mut tickets = Tickets::begin(stream.id(), &[sent.input(), received.output()])?;
+/// let tickets = Tickets::begin(stream.id(), &[sent.input(), received.output()])?;
 /// for ticket in &tickets {
-///     // Where the device finds the bytes goes into its registers.
-///     assert!(matches!(ticket.access(), Access::Read | Access::Write));
+///     // Goes into the registers of the device: where its bytes are, how many, and which way they move.
+///     let (place, len, access) = (ticket.place(), ticket.len(), ticket.access());
+///     assert!(place.is_some() && len == 4);
+/// #   let _: Access = access;
 /// }
 /// assert!(matches!(received.try_fill(0), Err(TensorError::WouldBlock { .. })));
 ///
 /// // In the interrupt of the device: it is done. (Dropped instead, they end all the same, and nothing counts as completed.)
-/// tickets.landed(Ok(()));
+/// tickets.land(Ok(()));
 /// received.try_fill(0)?;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
@@ -63,10 +66,15 @@ impl<T: Target> Tickets<T> {
     /// A ticket for each of `uses`, on a device's stream, or none. Blocks as a [launch](crate::Launch::launch) does for its operands:
     /// for calls of the host and for devices of other streams, not for guards. While it waits for one it has none of the others.
     ///
+    /// The [`Stream`](wharf_engine::Stream) of that number must be claimed for as long as tickets of it live; nobody checks that.
+    /// Uses may overlap, also where one is written: in what order the device touches them is the driver's affair.
+    /// A use waits behind a writer that waits, also behind one that waits for this very driver; so a driver does not begin with a tensor
+    /// that it has begun with before, but ends that first (or asks with [`try_begin`](Self::try_begin)).
+    ///
     /// # Errors
     /// [`LaunchError::Operand`] names the tensor that cannot be had; there are at most [`MAX_OPERANDS`].
     pub fn begin(stream: StreamId, uses: &[Use<'_, T>]) -> Result<Self, LaunchError> {
-        Self::acquire(stream, uses, FOREVER)
+        Self::acquire(stream, uses, FOREVER, None)
     }
 
     /// [`begin`](Self::begin) without waiting.
@@ -74,7 +82,7 @@ impl<T: Target> Tickets<T> {
     /// # Errors
     /// As there, and [`TensorError::WouldBlock`] of an operand.
     pub fn try_begin(stream: StreamId, uses: &[Use<'_, T>]) -> Result<Self, LaunchError> {
-        Self::acquire(stream, uses, Patience::None)
+        Self::acquire(stream, uses, Patience::None, None)
     }
 
     /// [`begin`](Self::begin), waiting so long and no longer for all of them together, by the clock of the first one's [`Target`].
@@ -86,7 +94,7 @@ impl<T: Target> Tickets<T> {
         stream: StreamId,
         uses: &[Use<'_, T>],
     ) -> Result<Self, LaunchError> {
-        Self::acquire(stream, uses, patience(uses, limit)?)
+        Self::acquire(stream, uses, patience(uses, limit)?, None)
     }
 
     /// [`begin`](Self::begin), awaited. Suspended, it has no ticket, but a place in the queue of the tensor that it waits for; dropped
@@ -98,8 +106,16 @@ impl<T: Target> Tickets<T> {
         stream: StreamId,
         uses: &[Use<'_, T>],
     ) -> Result<Self, LaunchError> {
-        let mut acquiring = Acquiring::new(stream, uses);
+        let mut acquiring = Acquiring::new(stream, uses, None);
         poll_fn(|context| acquiring.poll(context.waker())).await
+    }
+
+    /// The device is done with all of them, and how it went: what an engine does with its cargo. Where it went well, the outputs that
+    /// count their completions count one.
+    ///
+    /// May be called on any context on which a [`Ticket`] may be dropped, and never blocks.
+    pub fn land(mut self, outcome: Result<(), Fault>) {
+        self.landed(outcome);
     }
 
     /// The tickets, in the order of the uses. None are left once they have landed.
@@ -111,10 +127,12 @@ impl<T: Target> Tickets<T> {
         stream: StreamId,
         uses: &[Use<'_, T>],
         patience: Patience,
+        beside: Beside<'_, T>,
     ) -> Result<Self, LaunchError> {
         let mut kept = None;
         loop {
-            match (Self::collect(stream, uses, kept.take()), patience) {
+            let collected = Self::collect(stream, uses, kept.take(), beside);
+            match (collected, patience) {
                 (Err((operand, TensorError::WouldBlock { .. })), Patience::Until(_)) => {
                     let Use { tensor, access } = uses[operand];
                     let ticket = tensor.ticket(access, stream, patience);
@@ -135,19 +153,19 @@ impl<T: Target> Tickets<T> {
         stream: StreamId,
         uses: &[Use<'_, T>],
         mut kept: Option<(usize, Ticket<T>)>,
+        beside: Beside<'_, T>,
     ) -> Result<Option<Self>, (usize, TensorError)> {
         let mut tickets = Vec::new();
         for (operand, one) in uses.iter().enumerate() {
             if tickets.is_full() {
                 return Ok(None);
             }
-            let ticket = match kept.take_if(|(index, _)| *index == operand) {
-                Some((_, ticket)) => ticket,
-                None => one
-                    .tensor
-                    .ticket(one.access, stream, Patience::None)
-                    .map_err(|error| (operand, error))?,
+            let ticket = match (kept.take_if(|(index, _)| *index == operand), beside) {
+                (Some((_, ticket)), _) => Ok(ticket),
+                (None, Some((index, held))) if index == operand => one.tensor.ticket_beside(held),
+                (None, _) => one.tensor.ticket(one.access, stream, Patience::None),
             };
+            let ticket = ticket.map_err(|error| (operand, error))?;
             // There is room.
             drop(tickets.push(ticket));
         }
@@ -160,6 +178,10 @@ impl<T: Target> Tickets<T> {
         }))
     }
 }
+
+/// An operand of whose storage the caller has a ticket already, for the same access on the same stream: that operand waits for
+/// nobody, not even for who waits for the caller.
+pub(crate) type Beside<'h, T> = Option<(usize, &'h Ticket<T>)>;
 
 fn too_many<T: Target>(uses: &[Use<'_, T>]) -> LaunchError {
     LaunchError::Descriptor(DescriptorError::TooManyOperands {
@@ -184,15 +206,21 @@ pub(crate) fn patience<T: Target>(
 pub(crate) struct Acquiring<'u, T: Target> {
     stream: StreamId,
     uses: &'u [Use<'u, T>],
+    beside: Beside<'u, T>,
     /// The operand that is waited for.
     waits: Option<(usize, TicketTurn<'u, T>)>,
 }
 
 impl<'u, T: Target> Acquiring<'u, T> {
-    pub(crate) const fn new(stream: StreamId, uses: &'u [Use<'u, T>]) -> Self {
+    pub(crate) const fn new(
+        stream: StreamId,
+        uses: &'u [Use<'u, T>],
+        beside: Beside<'u, T>,
+    ) -> Self {
         Self {
             stream,
             uses,
+            beside,
             waits: None,
         }
     }
@@ -212,7 +240,7 @@ impl<'u, T: Target> Acquiring<'u, T> {
                 let failed = |error| LaunchError::Operand { operand, error };
                 kept = Some((operand, granted.map_err(failed)?));
             }
-            match Tickets::collect(self.stream, self.uses, kept.take()) {
+            match Tickets::collect(self.stream, self.uses, kept.take(), self.beside) {
                 Ok(tickets) => return Poll::Ready(tickets.ok_or_else(|| too_many(self.uses))),
                 Err((operand, error)) => {
                     let failed = |error| LaunchError::Operand { operand, error };

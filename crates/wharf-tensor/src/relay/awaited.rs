@@ -4,7 +4,7 @@ use wharf_engine::{Access, Command};
 
 use super::{CopyError, CopyFault, Route};
 use crate::storage::Patience;
-use crate::{Launch, Submission, Target, Tensor, TensorError, Ticket};
+use crate::{Launch, Launching, Submission, Target, Tensor, TensorError, Ticket};
 
 impl<T: Target> Tensor<T> {
     /// [`copy_through`](Self::copy_through), awaited.
@@ -51,7 +51,7 @@ impl<T: Target> Tensor<T> {
         W: Launch<T> + ?Sized,
     {
         self.ends(source, bounce)?;
-        let _held = both((source, reader), (self, writer)).await?;
+        let held = both((source, reader), (self, writer)).await?;
         let (halves, most) = bounce.halves_for(self.len())?;
         let route = Route {
             source,
@@ -59,7 +59,7 @@ impl<T: Target> Tensor<T> {
             most,
         };
         let mut last = None;
-        let relayed = pieces(&route, halves, (reader, writer), &mut last, done).await;
+        let relayed = pieces(&route, halves, (reader, writer), &held, &mut last, done).await;
         // Also where something else has failed, which is what the caller is told then.
         let settled = settle(&mut last, done).await;
         relayed.and(settled)
@@ -74,6 +74,7 @@ async fn pieces<'e, T, R, W>(
     route: &Route<'_, T>,
     [mut this, mut other]: [Tensor<T>; 2],
     (reader, writer): (&'e R, &'e W),
+    [reads, writes]: &[Ticket<T>; 2],
     last: &mut Last<'e, W, T>,
     done: &mut usize,
 ) -> Result<(), CopyFault>
@@ -86,7 +87,7 @@ where
     let mut at = 0;
     let mut taken_up = None;
     if len > 0 {
-        taken_up = Some(take_up(route, at, &this, reader).await?);
+        taken_up = Some(take_up(route, at, &this, reader, reads).await?);
     }
     while let Some(submission) = taken_up.take() {
         submission.await?;
@@ -94,12 +95,13 @@ where
         let end = route.range(at).end;
         let [half, piece] = route.down(at, &this)?;
         let uses = [half.input(), piece.output()];
-        let submission = writer.launch_when_ready(Command::Copy, &uses).await?;
+        let launching = Launching::new(writer, Command::Copy, &uses, Some((1, writes)));
+        let submission = launching.await?;
         *last = Some((submission, end));
         at = end;
         core::mem::swap(&mut this, &mut other);
         if at < len {
-            taken_up = Some(take_up(route, at, &this, reader).await?);
+            taken_up = Some(take_up(route, at, &this, reader, reads).await?);
         }
     }
     Ok(())
@@ -110,6 +112,7 @@ async fn take_up<'e, T, R>(
     at: usize,
     half: &Tensor<T>,
     reader: &'e R,
+    reads: &Ticket<T>,
 ) -> Result<Submission<'e, R, T>, CopyFault>
 where
     T: Target,
@@ -118,7 +121,7 @@ where
     let [piece, half] = route.up(at, half)?;
     let uses = [piece.input(), half.output()];
     // A bounce that could not be cut is free once it is set down.
-    Ok(reader.launch_when_ready(Command::Copy, &uses).await?)
+    Ok(Launching::new(reader, Command::Copy, &uses, Some((0, reads))).await?)
 }
 
 /// Until it has arrived.

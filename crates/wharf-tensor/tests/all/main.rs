@@ -16,6 +16,7 @@ mod copies;
 mod deadlines;
 mod directory;
 mod exhaustion_sweep;
+mod few;
 mod fronts_model;
 mod identity;
 mod last_holder;
