@@ -67,7 +67,7 @@
 //!
 //! # Features
 //! `alloc` adds `run_heap`; `std` implies it and adds `engine_unwinding`; `critical-section` is passed down, and on cores
-//! without compare-and-swap all but the suites of sources, backends, segments and lent memory need it. None is on by default.
+//! without compare-and-swap all but the suites of sources, backends, segments, views, ropes and lent memory need it. None is on by default.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
