@@ -7,7 +7,7 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use wharf_source::Census;
-use wharf_sync::{ConstInit, Lock, SyncPolicy};
+use wharf_sync::{ConstInit, Lock, SyncPolicy, Who, Word};
 
 use crate::{BackendRef, MemBackend, MemSpace, Returned};
 
@@ -126,7 +126,13 @@ fn find<R>(entries: &mut [Entry<R>], id: DeviceId) -> Option<&mut Entry<R>> {
 /// The memories of devices, by an id that the registry issues.
 ///
 /// `R` is how the registry keeps a backend, and hands it out: `&'static dyn MemBackend<…>`, an `Arc` of one, a reference to a
-/// [`backend_set!`](crate::backend_set). It is cloned inside the policy's section: let that be short.
+/// [`backend_set!`](crate::backend_set).
+///
+/// It is cloned inside the policy's section: let that be short. It cannot be cloned outside. Whoever replaces or unregisters a
+/// backend gets the very reference that was registered, at once; so nobody may be at it without the lock, and to take it
+/// out for the time of a clone would make others miss it. A `Clone` that calls the registry is told
+/// [`Busy`](RegistryError::Busy), and no hang, wherever the policy [can tell](SyncPolicy::who) that it is the same context or its
+/// sections nest: everywhere but under `SpinMulticore`.
 ///
 /// The id is issued and not derived from an address, because a backend can be of no size, and memory is used again.
 ///
@@ -152,6 +158,33 @@ fn find<R>(entries: &mut [Entry<R>], id: DeviceId) -> Option<&mut Entry<R>> {
 /// ```
 pub struct DeviceRegistry<R: BackendRef, const N: usize> {
     table: <R::Policy as SyncPolicy>::Lock<Table<R, N>>,
+    /// Who is in the `Clone` of a reference, inside of the section, by [`mark`]. Whoever reads his own mark wrote it himself.
+    cloning: <R::Policy as SyncPolicy>::Word,
+}
+
+/// What a context writes down of itself; 0 if it has no name of its own, or none that fits.
+fn mark<P: SyncPolicy>() -> u32 {
+    let who = P::who();
+    if who == Who::SOLE {
+        return 0;
+    }
+    u32::try_from(who.id()).unwrap_or(0)
+}
+
+/// A reference is being cloned. Dropped when it is, or by a panic.
+struct Cloning<'r, W: Word>(&'r W);
+
+impl<'r, W: Word> Cloning<'r, W> {
+    fn by(mark: u32, word: &'r W) -> Self {
+        let _ = word.update(|_| Some(mark));
+        Self(word)
+    }
+}
+
+impl<W: Word> Drop for Cloning<'_, W> {
+    fn drop(&mut self) {
+        let _ = self.0.update(|_| Some(0));
+    }
 }
 
 impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
@@ -160,9 +193,11 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     pub const fn new() -> Self
     where
         <R::Policy as SyncPolicy>::Lock<Table<R, N>>: ConstInit,
+        <R::Policy as SyncPolicy>::Word: ConstInit,
     {
         Self {
             table: ConstInit::INIT,
+            cloning: ConstInit::INIT,
         }
     }
 
@@ -171,7 +206,14 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     pub fn fresh() -> Self {
         Self {
             table: Lock::new(Table::INIT),
+            cloning: Word::new(0),
         }
+    }
+
+    /// Whether the caller is in the `Clone` of a reference: it has the lock, and must not ask for it.
+    fn is_inside(&self) -> bool {
+        let mark = mark::<R::Policy>();
+        mark != 0 && self.cloning.load() == mark
     }
 
     fn device(backend: R) -> Result<R, Returned<R, RegistryError>> {
@@ -187,6 +229,9 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     /// It is host memory, or every entry is taken; it comes back.
     pub fn register(&self, backend: R) -> Result<DeviceId, Returned<R, RegistryError>> {
         let backend = Self::device(backend)?;
+        if self.is_inside() {
+            return Err(Returned::new(RegistryError::Busy, backend));
+        }
         self.table.with(|table| {
             let Ok(mut entries) = table.entries.try_borrow_mut() else {
                 return Err(Returned::new(RegistryError::Busy, backend));
@@ -215,6 +260,9 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     /// It is host memory, or nothing is registered as `id`; it comes back.
     pub fn replace(&self, id: DeviceId, backend: R) -> Result<R, Returned<R, RegistryError>> {
         let backend = Self::device(backend)?;
+        if self.is_inside() {
+            return Err(Returned::new(RegistryError::Busy, backend));
+        }
         self.table.with(|table| {
             let Ok(mut entries) = table.entries.try_borrow_mut() else {
                 return Err(Returned::new(RegistryError::Busy, backend));
@@ -231,6 +279,9 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     /// # Errors
     /// Nothing is registered as `id`.
     pub fn unregister(&self, id: DeviceId) -> Result<R, RegistryError> {
+        if self.is_inside() {
+            return Err(RegistryError::Busy);
+        }
         self.table.with(|table| {
             let mut entries = table
                 .entries
@@ -254,20 +305,26 @@ impl<R: BackendRef, const N: usize> DeviceRegistry<R, N> {
     where
         R: Clone,
     {
+        if self.is_inside() {
+            return Err(RegistryError::Busy);
+        }
         self.table.with(|table| {
+            // Not shared: a `get` inside of a `get` is as busy as everything else.
             let entries = table
                 .entries
-                .try_borrow()
+                .try_borrow_mut()
                 .map_err(|_| RegistryError::Busy)?;
-            entries
+            let present = entries
                 .get(id.entry as usize)
                 .filter(|entry| entry.generation == id.generation)
-                .and_then(|entry| entry.backend.clone())
-                .ok_or(RegistryError::Unknown { id })
+                .and_then(|entry| entry.backend.as_ref())
+                .ok_or(RegistryError::Unknown { id })?;
+            let _cloning = Cloning::by(mark::<R::Policy>(), &self.cloning);
+            Ok(present.clone())
         })
     }
 
-    /// Entries: how many are taken, were at most, and how often there was none.
+    /// Entries: how many are taken, were at most, and how often there was none. Not to be called by the `Clone` of a reference.
     #[must_use]
     pub fn census(&self) -> Census {
         self.table.with(|table| Census {

@@ -25,7 +25,9 @@ impl StreamId {
     }
 }
 
-/// The right to call oneself by a [`StreamId`]: one value per id and program. Dropping it gives the id back.
+/// The right to call oneself by a [`StreamId`]: one value per id and program. Dropping it gives the id back, and the next to claim one
+/// may get it; so keep it for as long as anything is under way by that number. (An engine keeps its own. A driver that begins
+/// accesses by hand, by the bare id, keeps it beside its tickets.)
 #[derive(Debug)]
 pub struct Stream {
     id: StreamId,

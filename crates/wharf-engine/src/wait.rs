@@ -40,7 +40,7 @@ pub(crate) fn wait_for<E: Engine + ?Sized, K: Clock + ?Sized, T>(
     }
 }
 
-/// The future of [`EngineExt::completion`].
+/// The future of [`EngineExt::completion`](crate::EngineExt::completion).
 #[must_use = "a future does nothing until it is polled"]
 pub struct Completes<'e, E: Engine + ?Sized> {
     engine: &'e E,

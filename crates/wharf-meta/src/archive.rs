@@ -43,7 +43,8 @@ pub use self::error::{ArchiveError, LoadError};
 /// The types of elements that the format has.
 pub use safetensors::Dtype as StoredDType;
 
-/// The longest header that is parsed, in bytes: what the crate `safetensors` takes.
+/// The longest header that is parsed, in bytes: what the crate `safetensors` takes. Of a file from elsewhere look at the length
+/// first, if time matters: a header this long describes more than a million tensors, and takes seconds.
 pub const HEADER_MAX: u64 = 100_000_000;
 
 /// The tensors of a `.safetensors` file, which it borrows.

@@ -121,7 +121,8 @@ pub enum TensorError {
         /// Which.
         storage: StorageId,
     },
-    /// As many accesses are under way as the fence can count.
+    /// As many accesses are under way as the fence can count: 15 guards that read, 31 calls of the host, 63 device reads and 63 device
+    /// writes of one storage, of which an operand of a launch in the queue is one.
     Busy {
         /// To what.
         storage: StorageId,

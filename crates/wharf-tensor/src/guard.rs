@@ -45,7 +45,8 @@ impl<T: Target> Tensor<T> {
     /// Lends the bytes. Blocks while a device writes the storage.
     ///
     /// # Errors
-    /// The bytes are in device memory, or the fence cannot grant the access.
+    /// The bytes are in device memory, or the fence cannot grant the access; a sixteenth guard on one storage is
+    /// [`TensorError::Busy`].
     pub fn lend(&self) -> Result<ReadGuard<'_, T>, TensorError> {
         self.lend_with(Patience::Until(None))
     }

@@ -6,7 +6,8 @@
 //! wait and [`Tensor::try_read`] answer [`TensorError::WouldBlock`]; nothing has to be remembered by the caller.
 //!
 //! # Waiting
-//! All forms wait for the same marks in the same word, so they queue fairly with each other:
+//! All forms wait for the same marks in the same word, and a writer that waits keeps newcomers behind it, so that none starves. In which
+//! order those go that wait is open:
 //!
 //! | | a tensor | an engine | a submission |
 //! |---|---|---|---|

@@ -87,6 +87,9 @@ impl<T: Target> Tensor<T> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     ///
+    /// The name is the tensor's, for the [directory](crate::Directory) and for errors. What a device's ledger calls the memory is its
+    /// reference's tag ([`Tagged`](wharf_backend::usage::Tagged)): ask through one of the same name for both to say it.
+    ///
     /// # Errors
     /// The memory or the block source refused; whatever was taken until then went back.
     pub fn alloc_named<'n, R: BackendRef>(

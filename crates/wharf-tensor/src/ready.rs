@@ -72,7 +72,8 @@ impl<T: Target> Tensor<T> {
 ///
 /// # How many tasks
 /// An event has room for a few wakers (one under `Unsync`, two under `Critical`, four under `Blocking` and `Spin`). The
-/// futures of one task need one. With more tasks on one storage none is lost, but they wake each other by turns.
+/// futures of one task need one. With more tasks on one storage none is lost, but they wake each other by turns, which
+/// keeps the processor busy for as long as they wait: have one task wait for all of them there.
 pub struct WhenReady<'t, T: Target> {
     tensor: &'t Tensor<T>,
 }

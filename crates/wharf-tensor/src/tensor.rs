@@ -219,7 +219,7 @@ impl<T: Target> Tensor<T> {
     /// an interrupt handler takes [`try_begin`](Self::try_begin).
     ///
     /// Accesses of one `stream` are granted beside each other, because whoever has the stream runs them one after the
-    /// other: see [`Ticket`].
+    /// other: see [`Ticket`]. The [`Stream`](wharf_engine::Stream) must stay claimed until they have ended; nobody checks that.
     ///
     /// # Errors
     /// The fence cannot grant the access, the memory is [read-only](TensorError::ReadOnly) and to be written, or there is no storage.

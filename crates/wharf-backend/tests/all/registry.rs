@@ -209,6 +209,84 @@ fn a_reference_that_calls_back_is_told_so() {
     assert!(registry.get(id).is_ok());
 }
 
+/// A reference whose `Clone` does with the registry whatever there is to do, or panics.
+struct Nested<P: SyncPolicy> {
+    device: Arc<Device<P>>,
+    registry: Option<Arc<Registry<P>>>,
+    said: Arc<std::sync::Mutex<Vec<RegistryError>>>,
+    panics: Arc<std::sync::atomic::AtomicBool>,
+}
+type Registry<P> = std::sync::OnceLock<std::sync::Weak<DeviceRegistry<Nested<P>, 2>>>;
+
+// SAFETY: as for an `Arc`.
+unsafe impl<P: SyncPolicy> BackendRef for Nested<P> {
+    type Policy = P;
+    type Backend = Device<P>;
+    fn backend(&self) -> &Device<P> {
+        &self.device
+    }
+}
+
+impl<P: SyncPolicy> Nested<P> {
+    fn alone(&self) -> Self {
+        Self {
+            device: Arc::clone(&self.device),
+            registry: None,
+            said: Arc::clone(&self.said),
+            panics: Arc::clone(&self.panics),
+        }
+    }
+}
+
+impl<P: SyncPolicy> Clone for Nested<P> {
+    fn clone(&self) -> Self {
+        assert!(!self.panics.load(Ordering::Relaxed), "it cannot be cloned");
+        if let Some(registry) = self.registry.as_ref().and_then(|registry| registry.get()) {
+            let registry = registry.upgrade().unwrap();
+            let (mine, other) = (DeviceId::from_bits(0), DeviceId::from_bits(1));
+            let mut said = self.said.lock().unwrap();
+            said.extend([mine, other].map(|id| registry.get(id).err().unwrap()));
+            said.push(registry.register(self.alone()).err().unwrap().error);
+            said.push(registry.replace(mine, self.alone()).err().unwrap().error);
+            said.push(registry.unregister(mine).err().unwrap());
+        }
+        self.alone()
+    }
+}
+
+#[test]
+fn a_clone_that_calls_back_is_told_so_and_does_not_hang_between_threads() {
+    fn check<P: SyncPolicy>() {
+        let handle = Arc::new(Registry::<P>::new());
+        let registry = Arc::new(DeviceRegistry::<Nested<P>, 2>::fresh());
+        let nested = Nested {
+            device: Arc::new(device(7)),
+            registry: Some(Arc::clone(&handle)),
+            said: Arc::default(),
+            panics: Arc::default(),
+        };
+        let (said, panics) = (Arc::clone(&nested.said), Arc::clone(&nested.panics));
+        let id = registry.register(nested).ok().unwrap();
+        handle.set(Arc::downgrade(&registry)).ok().unwrap();
+        let found = registry.get(id).unwrap();
+        assert_eq!(number(&*found.device), (7, 7));
+        assert_eq!(*said.lock().unwrap(), [RegistryError::Busy; 5]);
+        assert_eq!(registry.census().in_use, 1, "nothing came of it");
+        // A clone that panics leaves nothing behind.
+        panics.store(true, Ordering::Relaxed);
+        let gets = || registry.get(id).map(drop);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(gets)).is_err());
+        panics.store(false, Ordering::Relaxed);
+        assert!(registry.get(id).is_ok());
+        assert!(registry.unregister(id).is_ok());
+    }
+    check::<Blocking>();
+    check::<Critical>();
+    check::<Unsync>();
+    #[cfg(feature = "spin")]
+    check::<wharf_sync::Spin>();
+}
+
 #[test]
 fn threads_never_see_half_of_a_replacement_and_claim_no_entry_twice() {
     static TABLE: DeviceRegistry<Arc<Device<Critical>>, 4> = DeviceRegistry::new();
@@ -288,6 +366,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn run<P: SyncPolicy>(steps: &[Step])
 where
     P::Lock<Table<Counted<P>, 3>>: ConstInit,
+    P::Word: ConstInit,
 {
     let registry = DeviceRegistry::<Counted<P>, 3>::new();
     // By the order of issue: the number that is there, while it is.
