@@ -118,9 +118,7 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
             let next = run.next;
             drop(run);
             if let Err(stopped) = moved {
-                // A backend that miscounts makes it no worse than that.
-                let last = next.saturating_sub(1).max(op);
-                let at = op.saturating_add(stopped.piece).min(last);
+                let at = op.saturating_add(stopped.piece);
                 return Err(ended(&ops, at, TensorError::Transfer(stopped.error)));
             }
             if next > op {
@@ -142,7 +140,7 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
 /// The batch ended with this operation: those before it have happened.
 #[cold]
 fn ended<'o, T: Target + 'o>(ops: &impl Ops<'o, T>, op: usize, error: TensorError) -> BatchError {
-    let lengths = (0..op).filter_map(|op| ops.target(op));
+    let lengths = (0..op).map_while(|op| ops.target(op));
     let bytes = lengths.fold(0_u64, |sum, (_, _, len)| sum.saturating_add(len as u64));
     match error {
         TensorError::Transfer(error) if bytes > 0 => BatchError::Partial { op, bytes, error },
