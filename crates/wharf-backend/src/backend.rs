@@ -83,16 +83,16 @@ impl AllocHint {
 ///   [`Caps::READ_ONLY`] is set. A backend that sets it answers `None` to every `vend`, and makes segments in state
 ///   [`ReadOnly`](crate::ReadOnly) and no others; and one that does not set it makes none in that state. So the capability says of
 ///   every live segment, erased or shared, whether it may ever be written. It never changes.
-/// * If [`Caps::ENGINE_ADDRESSED`] is set, every engine of the program that takes a `Place::Device` of a live segment finds that
-///   segment's bytes there, and nobody else's.
+/// * If [`Caps::ENGINE_ADDRESSED`] is set, every engine of the program that takes a `Place::Device` of a live segment, and every
+///   backend that [reaches](Self::reaches) it, finds that segment's bytes there, and nobody else's.
 /// * If [`Caps::PLAIN_COPIES`] is set, the bytes at a `Place::Host` may be copied to and from, and (unless
 ///   [`Caps::READ_ONLY`] is set) be set, by the CPU past [`copy_in`](Self::copy_in), [`copy_out`](Self::copy_out) and
 ///   [`fill`](Self::fill), under the promises that are asked for there.
 /// * If the backend is `Sync`, all of this holds between threads.
 /// * If [`Caps::VENDS_INITIALISED`] is set, the vended bytes may be read at once.
-/// * If [`reaches`](Self::reaches) is true of bytes of a live segment of any backend that sets [`Caps::ENGINE_ADDRESSED`], it stays
-///   so while that segment lives, it is true of any part of them, and [`copy_on_device`](Self::copy_on_device) and [`transfer_all`](Self::transfer_all) find those
-///   very bytes there.
+/// * If [`reaches`](Self::reaches) is true of bytes of a live segment of such a backend, it is true of any part of them and stays so
+///   while that segment lives, and [`copy_on_device`](Self::copy_on_device) and [`transfer_all`](Self::transfer_all) move what
+///   engines find there.
 /// * `may_own` returns `true` for every live segment of the backend, and is sound for any pointer.
 /// * Moving the backend is allowed only while none of its segments is alive; handles prevent it by
 ///   holding it through a [`BackendRef`](crate::BackendRef).

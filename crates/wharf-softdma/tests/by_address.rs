@@ -10,8 +10,10 @@ use wharf_backend::{
 };
 use wharf_softdma::{Channel, ChannelConfig, Config, SoftDma};
 use wharf_source::HeapSource;
-use wharf_sync::Blocking;
-use wharf_tensor::{BatchError, Parts, Tensor, TensorError};
+use wharf_sync::{Blocking, NoClock};
+use wharf_tensor::{
+    BatchError, Parts, Tensor, TensorError, TraceEvent, TraceKind, TracePhase, TraceSink,
+};
 
 type Memory = Arc<dyn MemBackend<Policy = Blocking> + Send + Sync>;
 type Target = Parts<Memory, HeapSource>;
@@ -422,4 +424,55 @@ fn memory_without_bytes_moves_nothing_and_says_so() {
     let refused = Err(BatchError::Refused { op: 0, error });
     assert_eq!(Tensor::write_batch(&[a.write_op(0, &[1])]), refused);
     assert_eq!(device.channel().ledger().bytes_copied, 0);
+}
+
+/// Kinds and phases, as they were told.
+#[derive(Default)]
+struct Story(std::sync::Mutex<Vec<(TraceKind, TracePhase, u64)>>);
+
+impl TraceSink for Story {
+    fn record(&self, event: TraceEvent) {
+        let told = (event.kind, event.phase, event.bytes);
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+#[test]
+fn the_trace_tells_of_one_copy_and_of_every_range_of_a_batch() {
+    use TraceKind::{CopyIn, CopyInBatch, CopyOut, Write, WriteBatch};
+    use TracePhase::{Start, Stop};
+    let device = device();
+    let story = Arc::<Story>::default();
+    let target =
+        Parts::<Memory, HeapSource, NoClock, Arc<Story>>::with(HeapSource, NoClock, story.clone());
+    let make = || Tensor::alloc(&target, erased(&device.channel()), 600).unwrap();
+    let (a, b) = (make(), make());
+    let taken = || std::mem::take(&mut *story.0.lock().unwrap());
+    taken();
+    a.copy_from(&b).unwrap();
+    let told = [
+        (Write, Start, 600),
+        (CopyOut, Start, 600),
+        (CopyIn, Start, 600),
+        (CopyIn, Stop, 600),
+        (CopyOut, Stop, 600),
+        (Write, Stop, 600),
+    ];
+    assert_eq!(taken(), told);
+    device.faults().fail_transfer(2);
+    let ops = [
+        a.write_op(0, &[1, 2, 3]),
+        b.write_op(0, &[4; 4]),
+        a.write_op(5, &[]),
+    ];
+    assert!(Tensor::write_batch(&ops).is_err());
+    let told = [
+        (WriteBatch, Start, 7),
+        (CopyInBatch, Start, 3),
+        (CopyInBatch, Stop, 3),
+        (CopyInBatch, Start, 4),
+        (CopyInBatch, Stop, 4),
+        (WriteBatch, Stop, 7),
+    ];
+    assert_eq!(taken(), told);
 }

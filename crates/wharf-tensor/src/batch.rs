@@ -100,7 +100,7 @@ impl<T: Target> Tensor<T> {
     /// [`read_batch`](Self::read_batch) without waiting: all of the storages at once, or none.
     ///
     /// # Errors
-    /// As there, and [`TensorError::WouldBlock`].
+    /// As there, and [`TensorError::WouldBlock`](crate::TensorError::WouldBlock).
     pub fn try_read_batch(ops: &mut [ReadOp<'_, T>]) -> Result<(), BatchError> {
         read(ops, Patience::None)
     }
@@ -109,7 +109,7 @@ impl<T: Target> Tensor<T> {
     /// first one's [`Target`].
     ///
     /// # Errors
-    /// As there, and [`TensorError::TimedOut`] or [`TensorError::NoClock`].
+    /// As there, and [`TensorError::TimedOut`](crate::TensorError::TimedOut) or [`TensorError::NoClock`](crate::TensorError::NoClock).
     pub fn read_batch_within(limit: Duration, ops: &mut [ReadOp<'_, T>]) -> Result<(), BatchError> {
         let patience = patience(ops, limit)?;
         read(ops, patience)
@@ -145,7 +145,7 @@ impl<T: Target> Tensor<T> {
     /// [`write_batch`](Self::write_batch) without waiting: all of the storages at once, or none.
     ///
     /// # Errors
-    /// As there, and [`TensorError::WouldBlock`].
+    /// As there, and [`TensorError::WouldBlock`](crate::TensorError::WouldBlock).
     pub fn try_write_batch(ops: &[WriteOp<'_, T>]) -> Result<(), BatchError> {
         write(ops, Patience::None)
     }
@@ -154,7 +154,7 @@ impl<T: Target> Tensor<T> {
     /// first one's [`Target`].
     ///
     /// # Errors
-    /// As there, and [`TensorError::TimedOut`] or [`TensorError::NoClock`].
+    /// As there, and [`TensorError::TimedOut`](crate::TensorError::TimedOut) or [`TensorError::NoClock`](crate::TensorError::NoClock).
     pub fn write_batch_within(limit: Duration, ops: &[WriteOp<'_, T>]) -> Result<(), BatchError> {
         write(ops, patience(ops, limit)?)
     }

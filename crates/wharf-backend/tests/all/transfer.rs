@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use wharf_backend::{
     AllocError, AllocHint, BackendExt, BackendRef, Caps, Census, DeviceAddress, FaultInject,
-    Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, NotHostAddressable, Place,
-    SegmentMut, StaticPool, TransferError, Uninit, VendsUninit,
+    Header, Heap, HostBackend, IoDirection, MemBackend, MemSpace, NotHostAddressable, Piece,
+    PieceError, Place, SegmentMut, StaticPool, TransferError, Uninit, VendsUninit,
 };
 use wharf_sync::{Blocking, Unsync};
 
@@ -23,8 +23,12 @@ enum Call {
     Out(usize, usize),
     Fill(usize, usize, u8),
     After(usize, usize, IoDirection),
+    /// From, to, and how many.
+    OnDevice(u64, u64, usize),
+    /// Addresses and lengths.
+    All(IoDirection, Vec<(u64, usize)>),
 }
-use Call::{After, Before, Fill, In, Out};
+use Call::{After, All, Before, Fill, In, OnDevice, Out};
 
 /// A pool that needs maintenance, keeps a log, and fails its copies when told to. If it is `FAR`, it says that the CPU does
 /// not address it, and only its transfers get there.
@@ -78,7 +82,7 @@ unsafe impl<const FAR: bool> MemBackend for Logged<FAR> {
     }
     unsafe fn place(&self, header: Raw) -> Place {
         if FAR {
-            return Place::Device(DeviceAddress::new(0x1000));
+            return Place::Device(DeviceAddress::new(BASE));
         }
         // SAFETY: as the caller promises.
         unsafe { self.pool.place(header) }
@@ -150,7 +154,35 @@ unsafe impl<const FAR: bool> MemBackend for Logged<FAR> {
             unsafe { self.pool.fill(header, offset, len, byte) }
         })
     }
+    fn reaches(&self, address: DeviceAddress, len: usize) -> bool {
+        let offset = address.get().wrapping_sub(BASE);
+        offset.checked_add(len as u64).is_some_and(|end| end <= 16)
+    }
+    /// Moves nothing.
+    unsafe fn copy_on_device(
+        &self,
+        from: DeviceAddress,
+        to: DeviceAddress,
+        len: usize,
+    ) -> Result<(), TransferError> {
+        self.copy(OnDevice(from.get(), to.get(), len), || Ok(()))
+    }
+    /// Moves nothing.
+    unsafe fn transfer_all(
+        &self,
+        direction: IoDirection,
+        pieces: &mut dyn Iterator<Item = Piece>,
+    ) -> Result<(), PieceError> {
+        let pieces: Vec<_> = pieces
+            .map(|piece| (piece.address.get(), piece.len))
+            .collect();
+        let failed = |error| PieceError { piece: 1, error };
+        self.copy(All(direction, pieces), || Ok(())).map_err(failed)
+    }
 }
+
+/// The address of every segment that is far.
+const BASE: u64 = 0x1000;
 
 // SAFETY: the places are the pool's.
 unsafe impl HostBackend for Logged<false> {}
@@ -634,4 +666,122 @@ fn injected_refusals_are_in_the_census() {
     let served: SegmentMut<&FaultInject<_>, Uninit> = pool.alloc(8).unwrap();
     assert_eq!(pool.census().in_use, 1);
     drop(served);
+}
+
+const UNSUPPORTED: TransferError = TransferError::Unsupported {
+    space: MemSpace::Device,
+};
+
+#[test]
+fn what_moves_by_address_is_checked_and_then_one_call() {
+    let mut backend = Logged::<true>::new();
+    backend.caps = Caps::ENGINE_ADDRESSED;
+    let mut segment = backend.alloc(8).unwrap().filled(0).unwrap();
+    let at = |offset| Some(DeviceAddress::new(BASE + offset));
+    assert_eq!(segment.by_address(3, 5), at(3));
+    assert_eq!(segment.by_address(8, 0), at(8));
+    assert_eq!(segment.by_address(3, 6), None, "the pool's, and another's");
+    assert_eq!(segment.by_address(usize::MAX, 2), None);
+    backend.take_log();
+    segment.move_within(1, 2, 6).unwrap();
+    let other = backend.alloc(4).unwrap().filled(0).unwrap();
+    segment.copy_from_segment(4, &other, 1, 3).unwrap();
+    segment
+        .write_all(&[(0, b"ab"), (7, b"c"), (8, b"")])
+        .unwrap();
+    segment
+        .read_all(&mut [(2, &mut [0; 3]), (1, &mut [0])])
+        .unwrap();
+    let log = [
+        OnDevice(BASE + 1, BASE + 2, 6),
+        Fill(0, 4, 0),
+        OnDevice(BASE + 1, BASE + 4, 3),
+        All(CpuToDevice, vec![(BASE, 2), (BASE + 7, 1), (BASE + 8, 0)]),
+        All(DeviceToCpu, vec![(BASE + 2, 3), (BASE + 1, 1)]),
+    ];
+    assert_eq!(backend.take_log(), log);
+    // Out of bounds, and nobody was asked.
+    let beyond = |offset, len, size| TransferError::OutOfBounds { offset, len, size };
+    let refused = segment.copy_from_segment(0, &other, 2, 3);
+    assert_eq!(refused, Err(beyond(2, 3, 4)));
+    assert_eq!(segment.move_within(3, 0, 6), Err(beyond(3, 6, 8)));
+    let error = beyond(8, 1, 8);
+    let refused = Err(PieceError { piece: 2, error });
+    let writes: [(usize, &[u8]); 3] = [(0, b"a"), (1, b"b"), (8, b"c")];
+    assert_eq!(segment.write_all(&writes), refused);
+    let (mut a, mut b, mut c) = ([0], [0], [0]);
+    let mut reads: [(usize, &mut [u8]); 3] = [(0, &mut a), (1, &mut b), (8, &mut c)];
+    assert_eq!(segment.read_all(&mut reads), refused);
+    assert_eq!(backend.take_log(), []);
+}
+
+#[test]
+fn a_failure_by_address_is_handed_on() {
+    let mut backend = Logged::<true>::new();
+    backend.caps = Caps::ENGINE_ADDRESSED | Caps::VENDS_INITIALISED;
+    backend.failing = Some(TransferError::Closed);
+    let mut segment = backend.alloc(8).unwrap().initialised().unwrap();
+    assert_eq!(segment.move_within(0, 1, 7), Err(TransferError::Closed));
+    let error = TransferError::Closed;
+    let failed = Err(PieceError { piece: 1, error });
+    assert_eq!(segment.write_all(&[(0, b"a"), (1, b"b")]), failed);
+    assert_eq!(segment.read_all(&mut [(0, &mut [0])]), failed);
+}
+
+#[test]
+fn behind_a_cache_and_without_the_engines_addresses_ranges_move_one_by_one() {
+    // (A pool says neither of itself.)
+    let needs = Caps::NEEDS_CACHE_OPS;
+    for caps in [needs | Caps::ENGINE_ADDRESSED, Caps::empty()] {
+        let mut backend = Logged::<true>::new();
+        backend.caps = caps;
+        let mut segment = backend.alloc(8).unwrap().filled(0).unwrap();
+        backend.take_log();
+        assert_eq!(segment.by_address(0, 8), None);
+        assert_eq!(segment.move_within(0, 1, 7), Err(UNSUPPORTED));
+        let other = backend.alloc(8).unwrap().filled(0).unwrap();
+        backend.take_log();
+        let refused = segment.copy_from_segment(0, &other, 0, 8);
+        assert_eq!(refused, Err(UNSUPPORTED));
+        segment.write_all(&[(0, b"ab"), (4, b"c")]).unwrap();
+        segment.read_all(&mut [(1, &mut [0; 3])]).unwrap();
+        let steps = [
+            (In(0, 2), 0, 2, CpuToDevice),
+            (In(4, 1), 4, 1, CpuToDevice),
+            (Out(1, 3), 1, 3, DeviceToCpu),
+        ];
+        let bracketed = steps.into_iter().flat_map(|(call, offset, len, way)| {
+            let hooks = caps.contains(needs);
+            let around = move |hook| Some(hook).filter(|_| hooks);
+            [
+                around(Before(offset, len, way)),
+                Some(call),
+                around(After(offset, len, way)),
+            ]
+        });
+        let log: Vec<_> = bracketed.flatten().collect();
+        assert_eq!(backend.take_log(), log);
+    }
+    // The host's memory is the host's to move, whatever is said of its addresses.
+    let mut backend = Logged::<false>::new();
+    backend.caps = Caps::ENGINE_ADDRESSED;
+    let mut segment = backend.alloc(8).unwrap().filled(0).unwrap();
+    assert_eq!(segment.by_address(0, 8), None);
+    segment.write_all(&[(0, b"abcd")]).unwrap();
+    segment.move_within(0, 1, 4).unwrap();
+    assert_eq!(*segment, *b"aabcd\0\0\0");
+}
+
+#[test]
+fn by_default_nothing_is_in_reach() {
+    let pool = StaticPool::<Unsync, 16, 1>::new();
+    let address = DeviceAddress::new(0);
+    assert!(!pool.reaches(address, 0));
+    // SAFETY: nothing is in reach, and the default touches nothing.
+    let copied = unsafe { pool.copy_on_device(address, address, 0) };
+    assert_eq!(copied, Err(UNSUPPORTED));
+    // SAFETY: as above.
+    let moved = unsafe { pool.transfer_all(CpuToDevice, &mut core::iter::empty()) };
+    let error = UNSUPPORTED;
+    assert_eq!(moved, Err(PieceError { piece: 0, error }));
 }

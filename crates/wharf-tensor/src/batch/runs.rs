@@ -8,7 +8,7 @@
 
 use core::ptr::NonNull;
 
-use wharf_backend::{BackendRef, IoDirection, MemBackend, Piece, TransferError};
+use wharf_backend::{BackendRef, DeviceAddress, IoDirection, MemBackend, Piece, TransferError};
 
 use crate::storage::StorageRef;
 use crate::trace::{Span, TraceKind};
@@ -100,7 +100,7 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
     mut ops: O,
 ) -> Result<(), BatchError> {
     let mut op = 0;
-    while let Some((tensor, at, _)) = ops.target(op) {
+    while let Some((tensor, at, len)) = ops.target(op) {
         let storage = match tensor.storage() {
             Ok(storage) => storage,
             Err(error) => return Err(ended(&ops, op, error)),
@@ -118,9 +118,7 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
             let next = run.next;
             drop(run);
             if let Err(stopped) = moved {
-                // A backend that miscounts makes it no worse than that.
-                let last = next.saturating_sub(1).max(op);
-                let at = op.saturating_add(stopped.piece).min(last);
+                let at = op.saturating_add(stopped.piece);
                 return Err(ended(&ops, at, TensorError::Transfer(stopped.error)));
             }
             if next > op {
@@ -128,7 +126,6 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
                 continue;
             }
         }
-        let len = ops.target(op).map_or(0, |(_, _, len)| len);
         let _copies = storage.copies(O::TRACE, len);
         // SAFETY: the caller's promise, and the invariant.
         if let Err(error) = unsafe { ops.step(op, at, storage) } {
@@ -142,7 +139,7 @@ pub(crate) unsafe fn move_all<'o, T: Target + 'o, O: Ops<'o, T>>(
 /// The batch ended with this operation: those before it have happened.
 #[cold]
 fn ended<'o, T: Target + 'o>(ops: &impl Ops<'o, T>, op: usize, error: TensorError) -> BatchError {
-    let lengths = (0..op).filter_map(|op| ops.target(op));
+    let lengths = (0..op).map_while(|op| ops.target(op));
     let bytes = lengths.fold(0_u64, |sum, (_, _, len)| sum.saturating_add(len as u64));
     match error {
         TensorError::Transfer(error) if bytes > 0 => BatchError::Partial { op, bytes, error },
@@ -155,23 +152,24 @@ fn ended<'o, T: Target + 'o>(ops: &impl Ops<'o, T>, op: usize, error: TensorErro
 fn by_address<'o, T: Target + 'o>(
     ops: &impl Ops<'o, T>,
     op: usize,
-) -> Option<(&'o Backend<T>, Place<'o, T>)> {
+) -> Option<(&'o Backend<T>, Located<'o, T>)> {
     let (tensor, at, len) = ops.target(op)?;
     let storage = tensor.storage().ok()?;
     let (segment, start) = storage.get().segment()?;
     // No wrap: the storage lies in the segment.
     let address = segment.by_address(start.saturating_add(at), len)?;
-    let place = Place {
+    let located = Located {
         storage,
         address,
         len,
     };
-    Some((segment.backend(), place))
+    Some((segment.backend(), located))
 }
 
-struct Place<'o, T: Target> {
+/// The bytes of an operation on a device.
+struct Located<'o, T: Target> {
     storage: &'o StorageRef<T>,
-    address: wharf_backend::DeviceAddress,
+    address: DeviceAddress,
     len: usize,
 }
 
@@ -190,17 +188,17 @@ impl<'o, T: Target, O: Ops<'o, T>> Iterator for Run<'_, 'o, T, O> {
 
     fn next(&mut self) -> Option<Piece> {
         self.span = None;
-        let (_, place) = by_address(&*self.ops, self.next)?;
-        if !self.backend.reaches(place.address, place.len) {
+        let (_, located) = by_address(&*self.ops, self.next)?;
+        if !self.backend.reaches(located.address, located.len) {
             return None;
         }
         let host = self.ops.host(self.next)?;
-        self.span = Some(place.storage.copies(O::TRACE, place.len));
+        self.span = Some(located.storage.copies(O::TRACE, located.len));
         self.next += 1;
         Some(Piece {
-            address: place.address,
+            address: located.address,
             host,
-            len: place.len,
+            len: located.len,
         })
     }
 }
