@@ -350,12 +350,20 @@ fn a_name_too_long_for_a_set_is_told_and_can_be_loaded_alone() {
     let file = file(&format!("{{{}}}", entry(&long, "[4]", 0, 4)), 4);
     let archive = Archive::parse(&file).unwrap();
     let target = Host::new(HeapSource);
+    let refused = archive.load(&target, Heap::new()).map(drop).unwrap_err();
     assert_eq!(
-        archive.load(&target, Heap::new()).map(drop),
-        Err(LoadError::Set {
+        refused,
+        LoadError::Set {
             name: short(&long),
             error: SetError::Name(NameTooLong { len: 300 })
-        })
+        }
+    );
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "`{}…` (300 bytes): a name of 300 bytes, at most 255 are kept",
+            "n".repeat(62)
+        )
     );
     let tensor = archive
         .get(&long)
@@ -363,6 +371,15 @@ fn a_name_too_long_for_a_set_is_told_and_can_be_loaded_alone() {
         .load(&target, Heap::new())
         .unwrap();
     assert_eq!(*tensor.lend().unwrap(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_header_that_is_no_object_is_told_what_it_should_be() {
+    let told = refused("[]", 0).to_string();
+    assert!(
+        told.contains("expected an object with one entry a tensor"),
+        "{told}"
+    );
 }
 
 #[test]

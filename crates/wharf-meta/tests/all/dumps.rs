@@ -1,6 +1,7 @@
 //! Dumps, read back by a reader of `.npy` written from NumPy's specification, and by a JSON parser.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -221,9 +222,13 @@ fn what_fails_leaves_no_file_and_keeps_the_earlier_one() {
     let guard = tensor.lend_mut().unwrap();
     let refused = dump.raw("t", &tensor).unwrap_err();
     drop(guard);
-    assert!(
-        matches!(refused, DumpError::Tensor { name, error: TensorError::Guarded { .. } } if name == ShortName::new("t"))
-    );
+    let DumpError::Tensor { name, error } = &refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(*name, ShortName::new("t"));
+    assert!(matches!(error, TensorError::Guarded { .. }));
+    assert_eq!(refused.to_string(), format!("`t`: {error}"));
+    assert_eq!(refused.source().unwrap().to_string(), error.to_string());
     assert_eq!(files(scratch.path()), names(&["t.bin"]));
     assert_eq!(fs::read(&path).unwrap(), b"first");
     let refused = dump.raw("gone", &Tensor::<Host>::empty()).unwrap_err();
@@ -338,6 +343,8 @@ fn hostile_names_stay_in_the_directory_and_apart() {
     assert_eq!(files(&directory).len(), hostile.len() + 1);
 
     let text = fs::read_to_string(index).unwrap();
+    // What need not be escaped is not.
+    assert!(text.contains(r#""name": ".t.bin.part""#), "{text}");
     assert!(
         text.chars()
             .all(|c| c.is_ascii_graphic() || c == ' ' || c == '\n')

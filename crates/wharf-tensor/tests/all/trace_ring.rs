@@ -87,6 +87,7 @@ fn a_drain_ends_although_events_keep_coming() {
     let ring = TraceRing::<Unsync, 4>::new();
     (0..3).for_each(|bytes| ring.record(event(bytes)));
     let mut taken = Vec::new();
+    assert_eq!(ring.drain().size_hint(), (0, Some(3)));
     for record in ring.drain() {
         taken.push(record.number);
         // Two come for each that is taken: one that was to be drained is overwritten.
