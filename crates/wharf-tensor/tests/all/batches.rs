@@ -353,6 +353,8 @@ fn a_batch_waits_for_one_after_the_other_and_a_deadline_frees_them_all() {
         let (mut x, mut y) = ([0; 1], [0; 1]);
         Tensor::read_batch_within(limit, &mut [a.read_op(0, &mut x), b.read_op(0, &mut y)])
             .unwrap();
+        assert_eq!((x.to_vec(), y.to_vec()), (bytes(a), bytes(b)));
+        assert!(x == [9] || y == [9]);
         Hands::at(5, move || drop(ticket));
         Tensor::write_batch(&ops).unwrap();
         assert_eq!(Hands::read(), 5);

@@ -211,6 +211,29 @@ fn a_copy_has_one_deadline_for_both_and_gives_back_what_it_had() {
 }
 
 #[test]
+fn a_copy_waits_for_the_storage_at_the_lower_address_first_and_holds_nothing_meanwhile() {
+    let device = Stream::claim().unwrap();
+    for reversed in [false, true] {
+        Hands::set(0);
+        let mut pair = [tensor::<Critical>(&[1, 2]), tensor(&[3, 4])];
+        pair.sort_by_key(|tensor| tensor.storage_id().unwrap().get());
+        let hold = |tensor: &Tensor<_>| tensor.begin(Access::Write, device.id()).unwrap();
+        let [first, second] = pair.each_ref().map(hold);
+        let higher = pair[1].clone();
+        Hands::at(1, move || drop(second));
+        Hands::at(2, move || assert_eq!(higher.try_write(0, &[]), Ok(())));
+        Hands::at(3, move || drop(first));
+        if reversed {
+            pair.reverse();
+        }
+        let [to, from] = &pair;
+        assert_eq!(to.within(seconds(5)).copy_from(from), Ok(()));
+        assert_eq!(Hands::read(), 3);
+        assert_eq!(bytes(to), bytes(from));
+    }
+}
+
+#[test]
 fn a_guard_is_not_waited_for_with_a_deadline_either() {
     Hands::set(0);
     let tensor = tensor::<Critical>(&[1]);
