@@ -60,7 +60,7 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
     /// queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of your own, or for
     /// [`Engine::completed`] to happen.
     ///
-    /// Up to 63 operands in the queue may read one storage, and as many write it; a further one is [`TensorError::Busy`], as is a full
+    /// Up to 63 operands in the queue may read one storage, and as many write it; a further one is [`TensorError::Busy`](crate::TensorError::Busy), as is a full
     /// queue an error: wait for a submission of your own then.
     ///
     /// Launches of one engine run in order, so that one may read what the one before it writes, with nothing in
