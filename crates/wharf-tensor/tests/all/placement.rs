@@ -8,7 +8,7 @@ use wharf_backend::{
     AllocError, AllocHint, Caps, Census, DeviceAddress, Header, Heap, MemBackend, MemSpace, Place,
     TransferError,
 };
-use wharf_engine::Command;
+use wharf_engine::{Command, SubmitError};
 use wharf_sync::Blocking;
 use wharf_tensor::{Launch, LaunchError, Parts, Tensor, TensorError};
 
@@ -226,4 +226,29 @@ fn what_has_no_bytes_has_no_place() {
     let (part, _) = nothing.split(8).unwrap();
     let storage = part.storage_id().unwrap();
     assert_eq!(part.placement(), Err(TensorError::Placeholder { storage }));
+}
+
+#[test]
+fn a_tensor_says_in_which_space_its_bytes_are() {
+    let target = Mixed::new(Arc::default());
+    let near: Memory = Arc::new(Heap::new());
+    let near = Tensor::alloc(&target, near.clone(), 4).unwrap();
+    assert_eq!(near.space(), Some(MemSpace::Host));
+    assert_eq!(far(0x1000, 4).space(), Some(MemSpace::Device));
+    assert_eq!(Tensor::<Mixed>::empty().space(), None);
+    let nothing = Tensor::placeholder(&target, 4).unwrap();
+    assert_eq!(nothing.space(), None);
+}
+
+#[test]
+fn addresses_that_are_not_the_engines_are_given_to_none() {
+    // One that would take them.
+    let engine = Stepped::<Mixed>::new();
+    let tensor = far(0x1000, 4);
+    let refused = engine.launch(Command::Fill(1), &[tensor.output()]);
+    assert_eq!(
+        refused.map(drop).unwrap_err(),
+        LaunchError::Submit(SubmitError::Unreachable { operand: 0 })
+    );
+    assert_eq!((tensor.in_flight(), engine.in_use()), ((0, 0), 0));
 }
