@@ -278,6 +278,30 @@ fn the_storage_at_the_lower_address_is_waited_for_first_and_the_other_is_not_hel
     }
 }
 
+#[test]
+fn the_one_engine_writes_the_bounce_and_the_other_reads_it() {
+    let bench = Bench::new(3);
+    // Of one byte, so it is not cut, and says who has it.
+    let bounce = bench.bounce(1);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    for when in 1..=50 {
+        let (engines, seen, bounce) = (bench.engines.clone(), seen.clone(), bounce.clone());
+        Hands::at(when, move || {
+            let flying = engines.each_ref().map(|engine| engine.queue.in_flight());
+            if flying != [0, 0] {
+                seen.borrow_mut().push((flying, bounce.in_flight()));
+            }
+            engines.iter().for_each(|engine| engine.step());
+        });
+    }
+    assert_eq!(bench.copy(&bounce), Ok(()));
+    // Reads and writes of devices: it is written by the reader, and read by the writer.
+    assert_eq!(
+        *seen.borrow(),
+        [([1, 0], (0, 1)), ([0, 1], (1, 0))].repeat(3)
+    );
+}
+
 /// Somebody who waits to write a tensor that a copy has, and so for that copy.
 fn waits_to_write(end: &Tensor<Mixed>) -> Task<'static, Result<(), TensorError>> {
     let end = end.clone();

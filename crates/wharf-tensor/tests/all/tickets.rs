@@ -131,11 +131,12 @@ fn what_lands_well_completes_the_outputs_that_have_a_count_and_what_does_not_non
     drop(tickets);
     assert_eq!(counts(), [0, 1]);
 
-    let mut failed = Tickets::begin(mine.id(), &uses).unwrap();
-    failed.landed(Err(Fault::Aborted));
-    drop(failed);
+    Tickets::begin(mine.id(), &uses).unwrap().land(Ok(()));
+    assert_eq!(counts(), [0, 2]);
+    let failed = Tickets::begin(mine.id(), &uses).unwrap();
+    failed.land(Err(Fault::Aborted));
     drop(Tickets::begin(mine.id(), &uses).unwrap());
-    assert_eq!(counts(), [0, 1]);
+    assert_eq!(counts(), [0, 2]);
     assert_eq!(
         [&input, &output, &anonymous].map(Tensor::in_flight),
         [(0, 0); 3]
