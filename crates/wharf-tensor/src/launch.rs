@@ -60,14 +60,14 @@ pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
     /// queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of your own, or for
     /// [`Engine::completed`] to happen.
     ///
-    /// Up to 63 operands in the queue may read one storage, and as many write it; a further one is [`TensorError::Busy`], as is a full
-    /// queue an error: wait for a submission of your own then.
+    /// Up to 63 operands in the queue may read one storage, and as many write it; one more is an error, too
+    /// ([`TensorError::Busy`](crate::TensorError::Busy)), and the way out the same.
     ///
     /// Launches of one engine run in order, so that one may read what the one before it writes, with nothing in
     /// between.
     ///
     /// # Errors
-    /// An operand cannot be had (an output over [read-only](TensorError::ReadOnly) memory never), two operands overlap and one is written,
+    /// An operand cannot be had (an output over [read-only](crate::TensorError::ReadOnly) memory never), two operands overlap and one is written,
     /// or the engine takes none. Nothing is held then.
     fn launch<'e>(
         &'e self,
