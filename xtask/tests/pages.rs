@@ -170,3 +170,25 @@ fn tests_of_problems() -> BTreeSet<String> {
     let names = after.filter_map(|rest| rest.split_once('('));
     names.map(|(name, _)| name.to_owned()).collect()
 }
+
+/// What is left of code without spaces, and without the comma with which rustfmt ends what it has broken.
+fn squeezed(text: &str) -> String {
+    let text: String = text.split_whitespace().collect();
+    text.replace(",)", ")").replace(",]", "]")
+}
+
+#[test]
+fn every_line_for_those_who_come_from_c_is_compiled() {
+    let page = page("docs/coming-from.md");
+    let test = squeezed(&self::page("crates/wharf/tests/coming_from.rs"));
+    // Those of the third part name tests of their own.
+    let (before, after) = page.split_once("## What its users ran into").unwrap();
+    let (_, after) = after.split_once("\n## ").unwrap();
+    let rows = before.lines().chain(after.lines());
+    let cells = rows.filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
+    let lines: Vec<_> = cells.flat_map(code).collect();
+    assert!(lines.len() > 100, "{}", lines.len());
+    let compiled = |line: &&str| test.contains(&squeezed(line));
+    let missing: Vec<_> = lines.into_iter().filter(|line| !compiled(line)).collect();
+    assert_eq!(missing, [""; 0]);
+}

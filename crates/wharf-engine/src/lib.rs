@@ -9,8 +9,9 @@
 //! [`CpuEngine`] runs kernels inline, on the context that submits. [`DescriptorQueue`] is the bounded
 //! queue under it, for engines of your own that run on a thread or in an interrupt.
 //!
-//! Tensors submit through the safe front of `wharf-tensor`; this crate is what an engine's author
-//! reads.
+//! Whoever owns segments submits them without `unsafe`, and waits, by [`EngineExt`]: [`ship`](EngineExt::ship) and its kin,
+//! [`wait`](EngineExt::wait), and the barrier [`drain`](EngineExt::drain). Tensors have the front of `wharf-tensor`. What is below is for
+//! the authors of engines.
 //!
 //! ```
 //! use core::task::Poll;

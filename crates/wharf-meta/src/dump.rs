@@ -145,7 +145,8 @@ impl Dump {
     /// type and shape of both.
     ///
     /// # Errors
-    /// The set does not have them, or not in their sizes: nothing is written then. Or as for [`raw`](Self::raw); what was written before stays.
+    /// The set does not have them, or not in their sizes: nothing is written then. Or as for [`raw`](Self::raw); what was written
+    /// before stays.
     pub fn set<'i, T, I>(&mut self, set: &TensorSet<T>, infos: I) -> Result<(), DumpError>
     where
         T: Target,

@@ -124,7 +124,7 @@ impl TensorInfo {
     /// ```compile_fail,E0080
     /// # use wharf_meta::{DType, TensorInfo};
     /// static INPUT: TensorInfo =
-    ///     TensorInfo::constant(TensorInfo::input("image", DType::F64, &[usize::MAX])); // error: too many bytes
+    ///     TensorInfo::constant(TensorInfo::input("image", DType::F32, &[usize::MAX])); // error: too many bytes
     /// ```
     ///
     /// # Panics

@@ -19,17 +19,11 @@
 //! # use wharf_source::HeapSource;
 //! # use wharf_sync::Unsync;
 //! # use wharf_tensor::{Parts, Tensor};
-//! use wharf_meta::{Adler32, DType, InfoError, ModelTensors, TensorInfo, TensorSet, Typed, checksum};
+//! use wharf_meta::{Adler32, DType, ModelTensors, TensorInfo, TensorSet, Typed, checksum};
 //!
-//! const fn described(info: Result<TensorInfo, InfoError>) -> TensorInfo {
-//!     match info {
-//!         Ok(info) => info,
-//!         Err(_) => panic!("a tensor is described wrongly"), // when this is compiled
-//!     }
-//! }
 //! static TENSORS: [TensorInfo; 2] = [
-//!     described(TensorInfo::input("image", DType::U8, &[1, 8, 8])),
-//!     described(TensorInfo::output("scores", DType::F32, &[1, 10])),
+//!     TensorInfo::constant(TensorInfo::input("image", DType::U8, &[1, 8, 8])),
+//!     TensorInfo::constant(TensorInfo::output("scores", DType::F32, &[1, 10])),
 //! ];
 //!
 //! # let target = Parts::<Heap<Unsync>, HeapSource>::new(HeapSource);

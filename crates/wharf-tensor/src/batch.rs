@@ -136,7 +136,8 @@ impl<T: Target> Tensor<T> {
     /// What it costs, and an example: [`read_batch`](Self::read_batch).
     ///
     /// # Errors
-    /// One of them cannot be ([`BatchError::Refused`]; nothing was written then), or a device was closed in the middle
+    /// One of them cannot be, [read-only](crate::TensorError::ReadOnly) memory among others ([`BatchError::Refused`]; nothing was written
+    /// then), or a device was closed in the middle
     /// ([`BatchError::Partial`]).
     pub fn write_batch(ops: &[WriteOp<'_, T>]) -> Result<(), BatchError> {
         write(ops, FOREVER)

@@ -69,8 +69,9 @@ const WARNING: Duration = Duration::from_secs(30);
 ///
 /// It rises by one with each launch that writes the tensor (as an [`output`](Tensor::output)) and ends well: after the engine has let
 /// go of the bytes, and before the submission says that it is complete. So whoever has seen the count finds the bytes free. A launch
-/// that fails, is taken back or is only dropped counts nothing. A driver that is no [`Engine`](wharf_engine::Engine) calls
-/// [`complete`](Self::complete) when it has dropped its ticket.
+/// that fails, is taken back or is only dropped counts nothing. The driver of a device that is no
+/// [`Engine`](wharf_engine::Engine) ends its [`Tickets`](crate::Tickets) by [`land`](crate::Tickets::land), or calls
+/// [`complete`](Self::complete) when it has dropped its [`Ticket`](crate::Ticket).
 ///
 /// Any number of contexts may wait, also for different counts. Waiting takes no lock, and no access to the bytes. To wait
 /// in a task for one of several, poll a [`reached`](Self::reached) of each: every count that rises wakes the task.

@@ -15,17 +15,18 @@ impl<T: Target> Tensor<T> {
     /// Copies all of `source` into all of this tensor, wherever the two are: host or device, in one storage (also overlapping) or
     /// two. Slice both to copy a part.
     ///
-    /// Between host and device the bytes move in one transfer, and so they do inside a device whose backend
-    /// [reaches](wharf_backend::MemBackend::reaches) both: nothing was written if that fails. Between two devices they go through 256
-    /// bytes of the stack: every device can, whatever it reaches. [`copy_through`](Self::copy_through) is the way for much of them; and an engine that
-    /// reaches both does it by itself: [launch](crate::Launch::launch) [`Command::Copy`](wharf_engine::Command::Copy).
+    /// Between host and device the bytes move in one transfer, and so they do where the backend of this tensor
+    /// [reaches](wharf_backend::MemBackend::reaches) the source, as inside of one device: nothing was written if that fails. Elsewhere
+    /// they go through 256 bytes of the stack, piece by piece, which every device can, whatever it reaches. For many bytes there is
+    /// [`copy_through`](Self::copy_through); and an engine that reaches both does it by itself: [launch](crate::Launch::launch)
+    /// [`Command::Copy`](wharf_engine::Command::Copy).
     ///
     /// Blocks while a device writes the source, or reads or writes this one. A placeholder, on either side, leaves everything as
     /// it is.
     ///
     /// # Errors
-    /// The lengths differ, this memory is [read-only](TensorError::ReadOnly), the fence cannot grant the access, or a device was closed. Nothing was written then, but for
-    /// [`TensorError::Partial`], which says how much.
+    /// The lengths differ, this memory is [read-only](TensorError::ReadOnly), the fence cannot grant the access, or a device was
+    /// closed. Nothing was written then, but for [`TensorError::Partial`], which says how much.
     pub fn copy_from(&self, source: &Self) -> Result<(), TensorError> {
         self.copy_with(source, FOREVER)
     }

@@ -56,19 +56,19 @@ pub use submission::{Submission, WaitError};
 /// ```
 pub trait Launch<T: Target>: Engine<Policy = T::Policy, Cargo = Tickets<T>> {
     /// Hands a command over to the engine, which keeps the tensors until it is done. Blocks for calls of the host and for
-    /// engines of other streams that have access; not for a guard, which is [`TensorError::Guarded`](crate::TensorError::Guarded), and not for room: a full
-    /// queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of your own, or for
-    /// [`Engine::completed`] to happen.
+    /// engines of other streams that have access; not for a guard, which is [`TensorError::Guarded`](crate::TensorError::Guarded),
+    /// and not for room: a full queue is an error. Whose slots they are shows what to do then: wait for the oldest submission of
+    /// your own, or for [`Engine::completed`] to happen.
     ///
-    /// Up to 63 operands in the queue may read one storage, and as many write it; a further one is [`TensorError::Busy`](crate::TensorError::Busy), as is a full
-    /// queue an error: wait for a submission of your own then.
+    /// Up to 63 operands in the queue may read one storage, and as many write it; one more is an error, too
+    /// ([`TensorError::Busy`](crate::TensorError::Busy)), and the way out the same.
     ///
     /// Launches of one engine run in order, so that one may read what the one before it writes, with nothing in
     /// between.
     ///
     /// # Errors
-    /// An operand cannot be had (an output over [read-only](TensorError::ReadOnly) memory never), two operands overlap and one is written,
-    /// or the engine takes none. Nothing is held then.
+    /// An operand cannot be had (an output over [read-only](crate::TensorError::ReadOnly) memory never), two operands overlap and one
+    /// is written, or the engine takes none. Nothing is held then.
     fn launch<'e>(
         &'e self,
         command: Command,

@@ -67,8 +67,8 @@ impl<T: Target> Tensor<T> {
         Ok((Self::all_of(first), Self::all_of(second)))
     }
 
-    /// Gives this handle another storage, over `segment`, which may be read-only, as in [`from_segment`](Self::from_segment). Its clones and slices keep the old one, and so does its name: the handle
-    /// is anonymous afterwards.
+    /// Gives this handle another storage, over `segment`, which may be read-only, as in [`from_segment`](Self::from_segment). Its
+    /// clones and slices keep the old one, and its name stays with those clones: the handle is anonymous afterwards. Waits for nobody.
     ///
     /// # Errors
     /// A device has access to the old storage, or the block source refused. The segment comes back, and the tensor is as it was.

@@ -38,7 +38,8 @@ impl Placement {
         self.place.space()
     }
 
-    /// Bytes between the tensor and the multiple of [`alignment`](Self::alignment) before it. Zero: it is aligned as the segments of its backend.
+    /// Bytes between the tensor and the multiple of [`alignment`](Self::alignment) before it. Zero: it is aligned as the segments
+    /// of its backend.
     #[must_use]
     pub fn alignment_offset(&self) -> usize {
         let address = match self.place {
@@ -125,9 +126,9 @@ impl<T: Target> Tensor<T> {
         })
     }
 
-    /// Its first byte, for a foreign function: valid for reads and, unless it [is read-only](Self::is_read_only), writes of [`len`](Self::len) bytes while the storage lives. Reading through it
-    /// is sound while nobody writes, writing while nobody else has access: hold a guard or a
-    /// [ticket](Self::begin) meanwhile.
+    /// Its first byte, for a foreign function: valid for reads and, unless it [is read-only](Self::is_read_only), writes of
+    /// [`len`](Self::len) bytes while the storage lives. Reading through it is sound while nobody writes, writing while nobody else
+    /// has access: hold a guard or a [ticket](Self::begin) meanwhile.
     ///
     /// # Errors
     /// It is empty or a placeholder, or its bytes are [in device memory](TensorError::NotHostAddressable).

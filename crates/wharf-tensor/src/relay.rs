@@ -90,8 +90,8 @@ impl<T: Target> Tensor<T> {
     /// `bounce` is memory that both engines reach, of any size from one byte. It is cut in halves: while `writer` empties one,
     /// `reader` fills the other. Pieces are as long as the smaller half, so choose a multiple of what the engines move best.
     ///
-    /// Blocks until all has arrived; a task awaits [`copy_through_when_ready`](Self::copy_through_when_ready). Until then `reader` has the source to read and `writer` has this tensor to write:
-    /// nobody else changes the one or sees the other in between.
+    /// Blocks until all has arrived; a task awaits [`copy_through_when_ready`](Self::copy_through_when_ready). Until then `reader` has
+    /// the source to read and `writer` has this tensor to write: nobody else changes the one or sees the other in between.
     ///
     /// ```
     /// # use wharf_backend::Heap;

@@ -158,8 +158,8 @@ impl<M, S: Default, C: Default, L: Default, D: Default> Default for Parts<M, S, 
 }
 
 /// The usual target of a firmware: backends in statics, control blocks from a static pool (`StaticPoolSource<P, BYTES, 1>`; each
-/// storage takes [`Tensor::CONTROL_BLOCK`](crate::Tensor::CONTROL_BLOCK), which is 72 bytes on a Cortex-M3 and 128 on x86-64).
-/// A name takes [`Tensor::IDENTITY_BLOCK`](crate::Tensor::IDENTITY_BLOCK), another size class; `D` may be a `&'static`
-/// [`Directory<P, &'static S>`](crate::Directory), made with [`Parts::with_directory`].
+/// storage takes [`Tensor::CONTROL_BLOCK`](crate::Tensor::CONTROL_BLOCK), which under `Critical` is 96 bytes on a Cortex-M3 and 160 on x86-64).
+/// A name takes [`Tensor::IDENTITY_BLOCK`](crate::Tensor::IDENTITY_BLOCK), another size class (128 and 232 bytes, without the text of a copied
+/// name); `D` may be a `&'static` [`Directory<P, &'static S>`](crate::Directory), made with [`Parts::with_directory`].
 pub type Firmware<P, S, C = NoClock, D = NoDirectory> =
     Parts<&'static (dyn wharf_backend::MemBackend<Policy = P> + Sync), &'static S, C, NoTrace, D>;

@@ -62,7 +62,8 @@ impl<T: Target> Tensor<T> {
     /// Until the return nobody else reads or writes the range: no device, no other call, and no guard lends it.
     ///
     /// # Errors
-    /// There is no storage, the range leaves the tensor, or the device is closed. Nothing was written then.
+    /// There is no storage, the memory is [read-only](TensorError::ReadOnly), the range leaves the tensor, or the device is closed.
+    /// Nothing was written then.
     pub unsafe fn write_unfenced(&self, offset: usize, bytes: &[u8]) -> Result<(), TensorError> {
         let storage = self.storage()?;
         storage.writable()?;
@@ -79,7 +80,7 @@ impl<T: Target> Tensor<T> {
     /// As for [`write_unfenced`](Self::write_unfenced), with all of the tensor as the range.
     ///
     /// # Errors
-    /// There is no storage, or the device is closed. Nothing was written then.
+    /// There is no storage, the memory is [read-only](TensorError::ReadOnly), or the device is closed. Nothing was written then.
     pub unsafe fn fill_unfenced(&self, byte: u8) -> Result<(), TensorError> {
         let storage = self.storage()?;
         storage.writable()?;
