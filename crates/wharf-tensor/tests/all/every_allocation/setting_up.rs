@@ -6,7 +6,7 @@ use super::bench::{Bench, FIRST, Name, ROM, Swept, Took};
 use super::{Row, nothing};
 use wharf_backend::{BorrowedBackend, MemSpace, ReadOnly, SegmentMut, SharedBytes};
 use wharf_sync::Blocking;
-use wharf_tensor::{Tensor, TensorError};
+use wharf_tensor::{Access, Tensor, TensorError};
 
 const STATIC: Took = Took::Named(Name::Static);
 const FIVE: Took = Took::Named(Name::Copied(5));
@@ -138,6 +138,39 @@ pub(super) const ROWS: &[Row] = &[
             assert_eq!(entry.name(), "entry");
             assert_eq!((bench.names.iter().count(), bench.blocks_out()), (2, 7));
             Ok(())
+        },
+    },
+    Row {
+        title: "named and split around a device access",
+        through: &["name::named", "lifecycle::attach", "lifecycle::split"],
+        segments: [0, 0],
+        blocks: &[FIVE],
+        run: |bench| {
+            let reads = bench.first.begin(Access::Read, bench.stream.id())?;
+            let named = bench.first.slice(..3)?.named(&bench.target, "inner");
+            // The access goes on, whether that is refused or not.
+            assert_eq!(bench.first.in_flight(), (1, 0));
+            assert!(bench.first.try_fill(0).is_err());
+            if let Ok(named) = &named {
+                let entry = bench.names.find(reads.storage_id()).last().unwrap();
+                assert_eq!((entry.name(), entry.in_flight()), ("inner", (1, 0)));
+                // What is in the way of these is told before anything is asked for.
+                assert!(matches!(
+                    named.split(1),
+                    Err(TensorError::InFlight { .. } | TensorError::WouldBlock { .. })
+                ));
+                let refused = named.clone().attach(&bench.target, abc(bench)).unwrap_err();
+                assert!(matches!(
+                    refused.error,
+                    TensorError::InFlight {
+                        reads: 1,
+                        writes: 0,
+                        ..
+                    }
+                ));
+            }
+            drop(reads);
+            named.map(drop).map_err(|refused| refused.error)
         },
     },
     Row {
