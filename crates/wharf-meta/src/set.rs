@@ -71,7 +71,7 @@ impl<T: Target> TensorSet<T> {
     /// Makes room for so many more tensors, whose names take so many bytes together: in one block each.
     ///
     /// # Errors
-    /// The source refused. The set is as it was.
+    /// The source refused. The set is as it was; if it was the second block, the first stays with it as room.
     pub fn try_reserve(&mut self, tensors: usize, name_bytes: usize) -> Result<(), SourceError> {
         self.names.try_reserve_exact(name_bytes)?;
         self.entries.try_reserve_exact(tensors)
@@ -80,8 +80,8 @@ impl<T: Target> TensorSet<T> {
     /// Adds a tensor under `name`, or puts it in the place of the one that is there, which is returned.
     ///
     /// # Errors
-    /// The name is too long, or the source refused. The tensor comes back, and the set is as it was. Replacing asks the source for
-    /// nothing.
+    /// The name is too long, or the source refused. The tensor comes back, and the set is as it was; room that it had got for the name
+    /// by then stays with it. Replacing asks the source for nothing.
     pub fn insert(
         &mut self,
         name: &str,

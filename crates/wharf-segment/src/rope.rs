@@ -343,7 +343,16 @@ impl<R: BackendRef, S: BlockSource, const N: usize> Rope<R, S, N> {
     where
         S: Clone,
     {
+        self.longer_by(other.len)?;
+        let joined = other
+            .links()
+            .first()
+            .is_some_and(|first| self.continued_by(first));
+        // No wrap: as many views lie in memory. So one block is asked for, and the refusal tells of all links.
+        let links = self.links().len() + other.links().len() - usize::from(joined);
         let mut both = Rope::with_inline(self.source().clone());
+        let reserved = both.links.reserve(links);
+        reserved.map_err(|refusal| PushError::NoRoom { links, refusal })?;
         both.extend_from_links(self.links())?;
         both.extend_from_links(other.links())?;
         Ok(both)

@@ -13,6 +13,8 @@ mod checksums;
 mod dtypes;
 #[cfg(feature = "std")]
 mod dumps;
+#[cfg(all(feature = "safetensors", feature = "zerocopy", feature = "crc"))]
+mod every_allocation;
 mod float8;
 mod infos;
 #[cfg(feature = "std")]

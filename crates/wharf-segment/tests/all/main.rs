@@ -2,6 +2,8 @@
 //! mutant. The models for loom are programs of their own.
 
 mod auto_traits;
+#[cfg(feature = "std")]
+mod every_allocation;
 mod handles;
 mod last_drop_elsewhere;
 mod read;

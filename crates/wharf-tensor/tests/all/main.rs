@@ -15,6 +15,7 @@ mod completion;
 mod copies;
 mod deadlines;
 mod directory;
+mod every_allocation;
 mod exhaustion_sweep;
 mod few;
 mod fronts_model;
