@@ -56,7 +56,9 @@
 //! | views, ropes, writers of host memory | [`view`], [`rope`], [`writer`] | which memory |
 //! | tensors: their bytes, fences, guards, batches, tasks, names, and what runs out | [`tensor`] | the target, and which memory of it |
 //! | copies and batches between two memories | [`copies`] | the target, and which two |
+//! | tensors over read-only memory | [`read_only`] | the target, how it is lent, and what is in it |
 //! | launches on tensors | [`launch`] | the target, a memory, the engine, whether it [runs apart](EngineClaims) |
+//! | copies through memory between two engines | [`relay`] | the target, that memory, the engines |
 //! | the trace of all that | a [`Balance`] as the target's sink | nothing: it [is even](Balance::is_even) afterwards, or not |
 //!
 //! How to write a backend, step by step: `docs/backends.md` in the repository.
@@ -135,10 +137,10 @@ pub use {
     all::{CLASSES, run_all, run_tensors},
     balance::Balance,
     engine::{EngineClaims, engine, engine_on_borrowed},
-    launch::launch,
+    launch::{launch, relay},
     parcel::Parcel,
     policy::{Nesting, constants, policy},
-    tensor::{copies, tensor},
+    tensor::{copies, read_only, tensor},
     waits::waits,
 };
 
