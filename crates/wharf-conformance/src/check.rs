@@ -6,7 +6,7 @@ use wharf_backend::{AllocError, TransferError};
 use wharf_engine::{DescriptorError, Fault, SubmitError};
 use wharf_segment::{GatherError, JoinError, OutOfBounds, PushError, ReadError, SliceError};
 use wharf_source::SourceError;
-use wharf_tensor::{BatchError, CompletionError, LaunchError, TensorError, WaitError};
+use wharf_tensor::{BatchError, CompletionError, CopyError, LaunchError, TensorError, WaitError};
 
 use crate::{Report, Subject, Tally};
 
@@ -158,6 +158,7 @@ causes! {
     Completion(CompletionError), "From a wait for completions.";
     Launch(LaunchError), "From a launch.";
     Wait(WaitError), "From a wait for what was launched.";
+    Copy(CopyError), "From a copy through other memory.";
 }
 
 /// Runs `checks` on `target`, one after the other, and reports each.

@@ -44,6 +44,8 @@
 //! | a `BlockSource` | [`source`], or [`source_with_reset`] | what it [claims](SourceClaims) |
 //! | a `MemBackend` | [`backend`], then [`segment`] over it | nothing: it says itself what it is |
 //! | one that lends or adopts what exists | [`lent`] | what is there, what it [claims](LentClaims) |
+//! | one whose segments may become shorter (`Shortens`) | [`shortens`] | nothing |
+//! | one whose fresh segments are raw memory (`VendsUninit`) | [`vends_uninit`] | nothing |
 //! | one that can be waited for (`Waits`) | [`waits`] | nothing |
 //! | an `Engine` | [`engine`], on hosts `engine_unwinding` | the memory it reaches, how to wait, what it [claims](EngineClaims) |
 //!
@@ -51,10 +53,12 @@
 //!
 //! | to see that these behave on it | call | and say |
 //! |---|---|---|
-//! | views, ropes | [`view`], [`rope`] | which memory |
+//! | views, ropes, writers of host memory | [`view`], [`rope`], [`writer`] | which memory |
 //! | tensors: their bytes, fences, guards, batches, tasks, names, and what runs out | [`tensor`] | the target, and which memory of it |
 //! | copies and batches between two memories | [`copies`] | the target, and which two |
+//! | tensors over read-only memory | [`read_only`] | the target, how it is lent, and what is in it |
 //! | launches on tensors | [`launch`] | the target, a memory, the engine, whether it [runs apart](EngineClaims) |
+//! | copies through memory between two engines | [`relay`] | the target, that memory, the engines |
 //! | the trace of all that | a [`Balance`] as the target's sink | nothing: it [is even](Balance::is_even) afterwards, or not |
 //!
 //! How to write a backend, step by step: `docs/backends.md` in the repository.
@@ -92,8 +96,10 @@ mod lent;
 mod report;
 mod rope;
 mod segment;
+mod shorter;
 mod source;
 mod view;
+mod writer;
 
 // What counts in statics needs atomics.
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
@@ -131,10 +137,10 @@ pub use {
     all::{CLASSES, run_all, run_tensors},
     balance::Balance,
     engine::{EngineClaims, engine, engine_on_borrowed},
-    launch::launch,
+    launch::{launch, relay},
     parcel::Parcel,
     policy::{Nesting, constants, policy},
-    tensor::{copies, tensor},
+    tensor::{copies, read_only, tensor},
     waits::waits,
 };
 
@@ -144,8 +150,10 @@ pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
 pub use rope::rope;
 pub use segment::segment;
+pub use shorter::shortens;
 pub use source::{SourceClaims, source, source_with_reset};
 pub use view::view;
+pub use writer::{vends_uninit, writer};
 
 /// The examples of the page, run as tests of this crate.
 #[cfg(all(doctest, feature = "std"))]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_backend::{Align32, Heap, StaticPool};
+use wharf_backend::{Align32, BorrowedBackend, Heap, SharedBytes, StaticPool};
 use wharf_conformance::{
-    Balance, EngineClaims, Printer, Tally, copies, launch, rope, tensor, view,
+    Balance, EngineClaims, Printer, Tally, copies, launch, read_only, relay, rope, tensor, view,
 };
 use wharf_engine::{CpuEngine, StaticCpuEngine, Stream};
 use wharf_source::{HeapSource, StaticPoolSource};
@@ -35,6 +35,8 @@ fn statics() {
 
     static FRAMES: Frames = StaticPool::new();
     static BLOCKS: Blocks = StaticPoolSource::new();
+    // `tensor` leaves no room in its source for blocks of other suites.
+    static MORE: Blocks = StaticPoolSource::new();
     static NAMES: Names = Directory::new();
     static TRACE: Balance = Balance::new();
     static CPU: StaticCpuEngine<Critical, Tickets<Typed>, 4> = StaticCpuEngine::new();
@@ -43,6 +45,7 @@ fn statics() {
         let target = Typed::with_directory(&BLOCKS, NoClock, &TRACE, &NAMES);
         let mut tally = tensor("static StaticPool", &target, &FRAMES, report);
         let cpu = CPU.get().expect("a test has few streams");
+        let target = Typed::with_directory(&MORE, NoClock, &TRACE, &NAMES);
         let name = "static CpuEngine";
         tally.add(launch(name, &target, &FRAMES, cpu, INLINE, report));
         tally.add(view("View<&'static StaticPool>", &FRAMES, report));
@@ -63,6 +66,23 @@ fn hosted() {
         let cpu = CpuEngine::<Blocking, Tickets<Hosted>>::new(stream);
         let name = "CpuEngine on the heap";
         tally.add(launch(name, &target, heap.clone(), &cpu, INLINE, report));
+        let stream = Stream::claim().expect("a test has few streams");
+        let second = CpuEngine::<Blocking, Tickets<Hosted>>::new(stream);
+        let (name, engines) = ("CpuEngines on the heap", (&cpu, &second));
+        tally.add(relay(name, &target, heap.clone(), engines, INLINE, report));
+        let flash = Arc::new(BorrowedBackend::<_, Blocking>::fresh(SharedBytes::new(
+            b"weights",
+        )));
+        let lend = || BorrowedBackend::lend_by(flash.clone());
+        let name = "Arc<BorrowedShared>";
+        tally.add(read_only(
+            name,
+            &target,
+            heap.clone(),
+            lend,
+            b"weights",
+            report,
+        ));
         let pool = Arc::new(StaticPool::<Blocking, 300, 2>::new());
         let name = "HeapBackend, StaticPool";
         tally.add(copies(name, &target, heap.clone(), pool, report));

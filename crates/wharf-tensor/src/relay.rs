@@ -200,6 +200,9 @@ impl<T: Target> Tensor<T> {
             at = end;
             core::mem::swap(&mut this, &mut other);
             if at < len {
+                if this.is_uncut(&other) {
+                    last.settle()?;
+                }
                 taken_up = Some(take_up(at, &this)?);
             }
         }
@@ -247,6 +250,12 @@ impl<T: Target> Tensor<T> {
             }));
         }
         Ok((halves, most))
+    }
+
+    /// Whether these two are of a bounce that could not be cut. Then what is set down is waited for first: who waits at the fence instead does not
+    /// poll the engine that it waits for.
+    fn is_uncut(&self, other: &Self) -> bool {
+        self.storage_id() == other.storage_id()
     }
 
     /// Two halves with fences of their own; twice the same, if it cannot be cut.

@@ -11,7 +11,7 @@ use wharf_source::{PoolSource, SizeClass};
 use wharf_sync::SyncPolicy;
 
 use super::missing;
-use crate::{Report, Tally, backend, segment};
+use crate::{Report, Tally, backend, segment, shortens, vends_uninit, writer};
 
 pub(super) fn run<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let mut tally = pool_backend::<P>(report);
@@ -89,7 +89,11 @@ unsafe impl CacheOps for NoCache {
 #[inline(never)]
 fn segments<P: SyncPolicy>(report: &mut dyn Report) -> Tally {
     let pool = StaticPool::<P, 16, 2>::fresh();
-    segment("Segment<&StaticPool>", &pool, report)
+    let mut tally = segment("Segment<&StaticPool>", &pool, report);
+    tally.add(shortens("StaticPool", &pool, report));
+    tally.add(writer("StaticPool", &pool, report));
+    tally.add(vends_uninit("StaticPool", &pool, report));
+    tally
 }
 
 #[inline(never)]

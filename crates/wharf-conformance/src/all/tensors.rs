@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use wharf_backend::{Align32, Maintained, MemBackend, StaticPool};
+use wharf_backend::{Align32, BorrowedBackend, Maintained, MemBackend, SharedBytes, StaticPool};
 use wharf_engine::{CpuEngine, Stream};
 use wharf_source::{StaticPoolSource, StaticPoolState};
 use wharf_sync::{AtomicWord, Clock, ConstInit, NoClock, SyncPolicy, Word};
@@ -14,7 +14,9 @@ use wharf_tensor::{Directory, Parts, Tickets};
 
 use super::backends::NoCache;
 use super::{CLASSES, afterwards, missing};
-use crate::{Balance, EngineClaims, Report, Tally, copies, launch, rope, tensor, view};
+use crate::{
+    Balance, EngineClaims, Report, Tally, copies, launch, read_only, relay, rope, tensor, view,
+};
 
 /// Room for six control blocks and four identities.
 const BLOCKS: usize = 288 * size_of::<usize>();
@@ -63,6 +65,7 @@ where
     tally.add(erased::<P>(report));
     tally.add(launched::<P>(report));
     tally.add(maintained::<P>(report));
+    tally.add(flash::<P>(report));
     tally.add(pair::<P>(report));
     tally
 }
@@ -116,7 +119,14 @@ where
     let (names, trace, clock) = unsafe { (forever(&names), forever(&trace), forever(&clock)) };
     let target = Whole::<P>::with_directory(source, clock, trace, names);
     let cpu = made(|| CpuEngine::<P, Tickets<Whole<P>>, 2>::new(stream));
-    let mut tally = launch(NAME, &target, frames, &cpu, EngineClaims::default(), report);
+    let claims = EngineClaims::default();
+    let mut tally = launch(NAME, &target, frames, &cpu, claims, report);
+    let Ok(stream) = Stream::claim() else {
+        return missing::<P>(NAME, "a second stream", report);
+    };
+    let second = made(|| CpuEngine::<P, Tickets<Whole<P>>, 2>::new(stream));
+    let (name, engines) = ("CpuEngine, CpuEngine", (&cpu, &second));
+    tally.add(relay(name, &target, frames, engines, claims, report));
     tally.add(even::<P>(NAME, trace, report));
     tally
 }
@@ -137,6 +147,29 @@ where
     let frames = unsafe { forever(&frames) };
     let target = Whole::<P>::with_directory(source, &NoClock, trace, names);
     tensor(NAME, &target, frames, report)
+}
+
+/// What is in flash, on a board.
+static WEIGHTS: [u8; 24] = *b"weights that are in rom.";
+
+#[inline(never)]
+fn flash<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    const NAME: &str = "BorrowedShared";
+    let (source, names, trace) = (made(Source::<P>::new), Directory::fresh(), Balance::new());
+    let frames = made(Frames::<P>::fresh);
+    let weights = BorrowedBackend::<_, P>::fresh(SharedBytes::new(&WEIGHTS));
+    // SAFETY: the invariant; all are dropped after everything below.
+    let (source, names, trace) = unsafe { (forever(&source), forever(&names), forever(&trace)) };
+    // SAFETY: as above.
+    let (frames, weights) = unsafe { (forever(&frames), forever(&weights)) };
+    let target = Whole::<P>::with_directory(source, &NoClock, trace, names);
+    let lend = || BorrowedBackend::lend_by(weights);
+    let mut tally = read_only(NAME, &target, frames, lend, &WEIGHTS, report);
+    tally.add(even::<P>(NAME, trace, report));
+    tally
 }
 
 #[inline(never)]

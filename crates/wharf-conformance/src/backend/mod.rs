@@ -53,7 +53,7 @@ struct Target<'b, P> {
     typed: &'b dyn Fn() -> Outcome,
 }
 
-fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 23] {
+fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 24] {
     [
         Check {
             name: "it says what it is",
@@ -122,6 +122,10 @@ fn checks<'b, P: SyncPolicy>() -> [Check<Target<'b, P>>; 23] {
         Check {
             name: "host memory is where it says",
             run: |target| moving::host_agrees(&target.backend),
+        },
+        Check {
+            name: "the CPU's copies and its own see each other",
+            run: |target| moving::plain_copies(&target.backend),
         },
         Check {
             name: "what is handed to a device comes back as it was",

@@ -145,6 +145,45 @@ pub(super) fn host_agrees<R: BackendRef + Clone>(backend: &R) -> Outcome {
     Ok(())
 }
 
+/// By turns, each over a part of what the other one left: at once, so that nothing is put off until the next transfer.
+pub(super) fn plain_copies<R: BackendRef + Clone>(backend: &R) -> Outcome {
+    vends(backend)?;
+    let caps = backend.backend().caps();
+    applies(
+        caps.contains(Caps::PLAIN_COPIES) && backend.backend().space() == MemSpace::Host,
+        "its transfers are more than copies by the CPU, or not that",
+    )?;
+    let size = max(backend).min(MOVED);
+    let mut segment = stamp(alloc(backend, size)?, 60)?;
+    let mut plain = Plain::stamped(60, size);
+    let bytes = expected(61, 0);
+    let bytes = bytes.get(..bytes.len().min(size / 2)).unwrap_or_default();
+    let (third, half) = (size / 3, size / 2);
+
+    segment.fill(third, half, 0x5A).demand("a fill")?;
+    plain.range(third, half).fill(0x5A);
+    plain.is_at(&segment)?;
+    segment.write(half, bytes).demand("a write")?;
+    plain.range(half, bytes.len()).copy_from_slice(bytes);
+    plain.is_at(&segment)?;
+
+    let range = third..third.saturating_add(bytes.len());
+    let own = segment.host_mut().ok().demand("bytes of the host")?;
+    let own = own.get_mut(range).demand("room for the test")?;
+    own.copy_from_slice(bytes);
+    plain.range(third, bytes.len()).copy_from_slice(bytes);
+    plain.is_in(&segment)?;
+    let own = segment.host_mut().ok().demand("bytes of the host")?;
+    own.get_mut(..half).demand("room for the test")?.fill(0xC3);
+    plain.range(0, half).fill(0xC3);
+    plain.is_in(&segment)?;
+    segment.fill(size - 1, 1, 0x3C).demand("a fill")?;
+    plain.range(size - 1, 1).fill(0x3C);
+    plain.is_at(&segment)?;
+    plain.is_in(&segment)?;
+    Ok(())
+}
+
 /// To one that moves nothing: whatever the hooks before and after do to a cache, no byte is lost, within the range or beside it.
 pub(super) fn handed_over<R: BackendRef + Clone>(backend: &R) -> Outcome {
     vends(backend)?;
@@ -211,6 +250,17 @@ impl Plain {
         let end = start.saturating_add(len);
         self.bytes().get_mut(start..end).unwrap_or_default()
     }
+    /// Seen by the CPU.
+    #[inline(never)]
+    fn is_at<R: BackendRef>(&mut self, segment: &SegmentMut<R>) -> Outcome {
+        let found = segment.host().ok().demand("bytes of the host")?;
+        equal("their number", found.len(), self.1)?;
+        for (&found, &mut expected) in found.iter().zip(self.bytes()) {
+            equal("a byte that the CPU sees", found, expected)?;
+        }
+        Ok(())
+    }
+    /// Seen by a transfer.
     #[inline(never)]
     fn is_in<R: BackendRef>(&mut self, segment: &SegmentMut<R>) -> Outcome {
         let mut found = [0xAA_u8; MOVED];

@@ -3,6 +3,7 @@
 mod commands;
 mod endings;
 mod queue;
+mod relay;
 mod waits;
 
 use core::task::Poll;
@@ -20,7 +21,8 @@ use crate::{Check, EngineClaims, Failure, Outcome, Report, Tally, run};
 /// users have.
 ///
 /// Run [`engine`](crate::engine) on it too, and first, with another cargo: it finds what an engine does wrong, where this
-/// suite finds what comes of it. `memory` is one that the engine reaches, and vends four segments of 32 bytes at a time; of the
+/// suite finds what comes of it. `memory` is one that the engine reaches, and vends four segments of 32 bytes at a time, and the block
+/// source of the target has room for five control blocks, which [`tensor`](crate::tensor) may have left none for; of the
 /// claims only [`apart`](EngineClaims::apart) is looked at. Who else uses the engine, or target or memory, meanwhile disturbs the
 /// counts.
 ///
@@ -59,9 +61,67 @@ where
     let scene = Scene {
         rig: Rig::new(target, memory),
         engine,
+        second: engine,
         claims,
     };
-    run(subject::<T>("launch", name), &scene, &checks(), report)
+    let mut tally = run(subject::<T>("launch", name), &scene, &checks(), report);
+    tally.add(relayed(name, &scene, report));
+    tally
+}
+
+/// Holds the copies from one engine to another, through memory that both reach, to the behaviours of `wharf-tensor`. (With the same engine
+/// at both ends [`launch`] does that.) Otherwise as there.
+///
+/// ```
+/// use wharf_backend::Heap;
+/// use wharf_conformance::{EngineClaims, relay};
+/// use wharf_engine::{CpuEngine, Stream};
+/// use wharf_source::HeapSource;
+/// use wharf_sync::Unsync;
+/// use wharf_tensor::{Parts, Tickets};
+///
+/// type Sketch = Parts<Heap<Unsync>, HeapSource>;
+/// let target = Sketch::new(HeapSource);
+/// let camera = CpuEngine::<Unsync, Tickets<Sketch>>::new(Stream::claim()?);
+/// let display = CpuEngine::<Unsync, Tickets<Sketch>>::new(Stream::claim()?);
+/// let engines = (&camera, &display);
+/// let claims = EngineClaims::default();
+/// assert!(relay("mine", &target, Heap::new(), engines, claims, &mut ()).is_clean());
+/// # Ok::<(), wharf_engine::TooManyStreams>(())
+/// ```
+pub fn relay<T, M, R, W>(
+    name: &'static str,
+    target: &T,
+    memory: M,
+    (reader, writer): (&R, &W),
+    claims: EngineClaims,
+    report: &mut dyn Report,
+) -> Tally
+where
+    T: Target,
+    M: BackendRef,
+    T::Memory: Erases<M>,
+    R: Engine<Policy = T::Policy, Cargo = Tickets<T>>,
+    W: Engine<Policy = T::Policy, Cargo = Tickets<T>>,
+{
+    let scene = Scene {
+        rig: Rig::new(target, memory),
+        engine: reader,
+        second: writer,
+        claims,
+    };
+    relayed(name, &scene, report)
+}
+
+#[inline(never)]
+fn relayed<T: Target>(name: &'static str, scene: &Scene<'_, T>, report: &mut dyn Report) -> Tally {
+    let checks: [Check<Scene<'_, T>>; 4] = settling! {
+        "a copy goes through other memory" => relay::blocking,
+        "a copy through other memory is awaited" => relay::awaited,
+        "what cannot go through is left as it was" => relay::refused_whole,
+        "a copy through that is dropped leaves nothing behind" => relay::dropped,
+    };
+    run(subject::<T>("relay", name), scene, &checks, report)
 }
 
 /// An engine behind `dyn`, so that an image holds the suite once a target and not once an engine.
@@ -73,6 +133,8 @@ type Submitted<'r, T> =
 struct Scene<'r, T: Target> {
     rig: Rig<'r, T>,
     engine: Erased<'r, T>,
+    /// Who empties what the engine fills.
+    second: Erased<'r, T>,
     claims: EngineClaims,
 }
 

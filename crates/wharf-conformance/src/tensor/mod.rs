@@ -9,13 +9,18 @@ mod fence;
 mod guards;
 mod lifecycle;
 mod names;
+mod read_only;
 pub(crate) mod tasks;
+mod tickets;
+mod unfenced;
 
 use wharf_backend::{BackendRef, Caps, Erases, MemBackend, MemSpace};
 use wharf_engine::Stream;
 use wharf_source::BlockSource;
 use wharf_sync::{Event, NoClock, SyncPolicy, Wake};
 use wharf_tensor::{StorageId, Target, Tensor, TensorError};
+
+pub use read_only::read_only;
 
 use crate::check::{Demand, ensure, equal};
 use crate::{Check, Failure, Outcome, Report, Subject, Tally, run};
@@ -252,7 +257,7 @@ macro_rules! settling {
 }
 pub(crate) use settling;
 
-fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 39] {
+fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 48] {
     settling! {
         "a tensor has the bytes that were written" => bytes::written,
         "a fill fills its window" => bytes::fills,
@@ -272,12 +277,21 @@ fn checks<'r, T: Target>() -> [Check<Rig<'r, T>>; 39] {
         "a batch does what its operations say" => batches::moves,
         "a batch with one bad operation does nothing" => batches::all_or_nothing,
         "a batch has access to all or to none" => batches::fenced,
+        "past the fence the same bytes are moved" => unfenced::alone,
+        "past the fence nobody is met" => unfenced::beside,
+        "past the fence a range is checked, too" => unfenced::bounds,
         "a device that reads keeps writers out" => fence::device_reads,
         "a device that writes keeps everybody out" => fence::device_writes,
         "devices read together" => fence::two_readers,
         "a stream does not wait for itself" => fence::one_stream,
         "a ticket outlives its tensors" => fence::outlives,
         "a wait that cannot end is an error" => fence::for_ever,
+        "tickets are for all uses or for none" => tickets::all_or_none,
+        "tickets are in the order of their uses" => tickets::in_order,
+        "tickets that land well are counted" => tickets::landed,
+        "tickets are waited for in a task" => tickets::awaited,
+        "tickets that are not waited for any more leave nothing behind" => tickets::dropped,
+        "tickets have a deadline" => tickets::deadline,
         "a guard lends the bytes in place" => guards::lends,
         "a guard is not waited for" => guards::guarded,
         "device memory is not lent" => guards::not_lent,

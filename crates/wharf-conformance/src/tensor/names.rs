@@ -14,7 +14,7 @@ use crate::waker::Probe;
 use crate::{Failure, Outcome};
 
 /// A tensor of zeros with this name.
-fn named<T: Target>(rig: &Rig<'_, T>, name: &'static str) -> Result<Tensor<T>, Failure> {
+pub(super) fn named<T: Target>(rig: &Rig<'_, T>, name: &'static str) -> Result<Tensor<T>, Failure> {
     let named = rig.zeros(LEN)?.named_static(rig.target, name);
     named.map_err(|refused| refused.error).demand("a name")
 }

@@ -3,7 +3,7 @@
 //! No undefined behaviour arises from any of them: an engine that lets go too early runs on the context of the test.
 
 use wharf_backend::{Heap, HeapBackend};
-use wharf_conformance::{EngineClaims, launch};
+use wharf_conformance::{EngineClaims, launch, relay};
 use wharf_engine::{CpuEngine, Stream};
 use wharf_source::HeapSource;
 use wharf_sync::{Blocking, Unsync};
@@ -49,6 +49,34 @@ fn apart(never_aborts: bool) -> Failures {
     report
 }
 
+const THROUGH: &str = "a copy goes through other memory";
+const THROUGH_AWAITED: &str = "a copy through other memory is awaited";
+
+/// From one engine to another.
+fn between(reader: Wrong, writer: Wrong) -> Failures {
+    let engine = |wrong| &*Box::leak(Box::new(Faulty::<Tickets<Sketch>>::new(wrong)));
+    let mut report = Failures::default();
+    let target = Sketch::new(HeapSource);
+    let engines = (engine(reader), engine(writer));
+    let claims = EngineClaims::default();
+    let _ = relay("faulty", &target, Heap::new(), engines, claims, &mut report);
+    report
+}
+
+#[test]
+fn a_broken_end_of_a_relay_is_found() {
+    between(Wrong::Nothing, Wrong::Nothing).none();
+    for wrong in [Wrong::CopiesNothing, Wrong::Never] {
+        for report in [
+            between(wrong, Wrong::Nothing),
+            between(Wrong::Nothing, wrong),
+        ] {
+            report.name(THROUGH);
+            report.name(THROUGH_AWAITED);
+        }
+    }
+}
+
 #[test]
 fn every_broken_law_of_launches_is_found() {
     suite(Wrong::Nothing).none();
@@ -83,6 +111,12 @@ fn every_broken_law_of_launches_is_found() {
             "a submission that is dropped is finished",
         ),
         (Wrong::LosesCargo, "a submission is kept by its number"),
+        (Wrong::CopiesNothing, THROUGH),
+        (Wrong::CopiesNothing, THROUGH_AWAITED),
+        (
+            Wrong::CopiesNothing,
+            "a copy through that is dropped leaves nothing behind",
+        ),
     ];
     for (wrong, law) in laws {
         suite(wrong).name(law);
@@ -115,6 +149,7 @@ fn every_broken_law_of_launches_is_found() {
     let layer = [
         "what cannot be launched holds nothing",
         "a launch that is dropped leaves nothing behind",
+        "what cannot go through is left as it was",
     ];
     suite(Wrong::Nothing).all_covered(&seen, &layer);
 }

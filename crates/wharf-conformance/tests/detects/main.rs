@@ -8,6 +8,7 @@ mod engines;
 mod launches;
 mod lent;
 mod policies;
+mod shorter;
 mod sources;
 mod tensors;
 mod waits;

@@ -8,8 +8,11 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-use wharf_backend::{Heap, MemSpace};
-use wharf_conformance::{Balance, copies, tensor};
+use wharf_backend::{
+    AllocError, AllocHint, Caps, Header, Heap, MemBackend, MemSpace, Place, ReadOnly, SegmentMut,
+    StaticPool,
+};
+use wharf_conformance::{Balance, copies, read_only, tensor};
 use wharf_source::{BlockSource, Census, HeapSource, SourceError};
 use wharf_sync::{
     Clock, Epoch, Event, NoClock, SyncPolicy, Unsync, UnsyncCount, UnsyncEvent, UnsyncLock,
@@ -255,6 +258,28 @@ fn every_broken_part_of_a_target_is_found() {
             "what needs no wait is ready at once",
         ),
         (Wrong::NeverFalls, "memory that runs out is a value"),
+        (
+            Wrong::WritesOneFurther,
+            "past the fence the same bytes are moved",
+        ),
+        (Wrong::FillsAll, "past the fence the same bytes are moved"),
+        (Wrong::ReadsNothing, "past the fence nobody is met"),
+        (
+            Wrong::ReadsNothing,
+            "past the fence a range is checked, too",
+        ),
+        (
+            Wrong::WriteHooksSpoil,
+            "tickets are for all uses or for none",
+        ),
+        (
+            Wrong::WriteHooksSpoil,
+            "tickets are in the order of their uses",
+        ),
+        (
+            Wrong::WriteHooksSpoil,
+            "tickets that are not waited for any more leave nothing behind",
+        ),
     ];
     for (wrong, law) in memories {
         on_memory(wrong).name(law);
@@ -278,6 +303,10 @@ fn every_broken_part_of_a_target_is_found() {
             WrongSource::RefusesNames,
             "completions are counted and waited for",
         ),
+        (
+            WrongSource::RefusesNames,
+            "tickets that land well are counted",
+        ),
     ];
     for (wrong, law) in sources {
         on_source(wrong).name(law);
@@ -285,7 +314,8 @@ fn every_broken_part_of_a_target_is_found() {
     let passed = "a deadline that has passed ends a wait";
     let no_clock = "a deadline takes a clock";
     // It changes its mind in the check, after as many questions as were asked before.
-    for (first, law) in [(true, passed), (false, no_clock)] {
+    let tickets = "tickets have a deadline";
+    for (first, law) in [(true, passed), (false, no_clock), (true, tickets)] {
         let mut times = 0..64;
         assert!(
             times.any(|times| on_clock(Fickle::new(first, times)).fails(law)),
@@ -299,12 +329,13 @@ fn every_broken_part_of_a_target_is_found() {
     let woken = [
         "a task is woken when the access ends",
         "who waits for completions is woken",
+        "tickets are waited for in a task",
     ];
     woken.into_iter().for_each(|law| report.name(law));
 
     let mut seen = memories.map(|(_, law)| law).to_vec();
     seen.extend(sources.map(|(_, law)| law));
-    seen.extend([passed, no_clock]);
+    seen.extend([passed, no_clock, tickets]);
     seen.extend(woken);
     // What parts lose is found here, too; but what they are about is the fence alone.
     let layer = [
@@ -313,6 +344,113 @@ fn every_broken_part_of_a_target_is_found() {
         "a wait that cannot end is an error",
     ];
     on_memory(Wrong::Nothing).all_covered(&seen, &layer);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrongFlash {
+    Nothing,
+    /// It does not say that it is read-only.
+    Silent,
+    NeverAgain,
+}
+
+/// What is lent to be read.
+fn flash(wrong: WrongFlash) -> Failures {
+    type Mixed = Parts<&'static dyn MemBackend<Policy = Unsync>, HeapSource>;
+    static BYTES: [u8; 8] = *b"in flash";
+    let mut report = Failures::default();
+    let target = Mixed::new(HeapSource);
+    let (memory, scratch) = (Flash::new(wrong), Faulty::<Unsync>::new(Wrong::Nothing));
+    let lend = || {
+        let segment = SegmentMut::alloc(memory, BYTES.len())?;
+        let segment = segment.init_from(&BYTES).expect("as many bytes");
+        let (header, backend) = segment.into_raw();
+        memory.lent.set(true);
+        // SAFETY: the parts of the segment that was just taken apart; whoever may write it by mistake finds memory that can be.
+        Ok(unsafe { SegmentMut::<_, ReadOnly>::from_raw(header, backend) }.unwrap())
+    };
+    let _ = read_only("flash", &target, scratch, lend, &BYTES, &mut report);
+    report
+}
+
+/// Memory that may be read and no more once it is lent.
+struct Flash {
+    wrong: WrongFlash,
+    pool: StaticPool<Unsync, 8, 1>,
+    lent: Cell<bool>,
+}
+
+impl Flash {
+    fn new(wrong: WrongFlash) -> &'static Self {
+        Box::leak(Box::new(Self {
+            wrong,
+            pool: StaticPool::new(),
+            lent: Cell::new(false),
+        }))
+    }
+}
+
+// SAFETY: it is a pool; what it says changes, but not while a segment of it is lent.
+unsafe impl MemBackend for Flash {
+    type Policy = Unsync;
+    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Unsync>>> {
+        self.lent.set(false);
+        self.pool.vend(size, hint)
+    }
+    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
+        self.pool.refusal(size, hint)
+    }
+    unsafe fn reclaim(&self, header: NonNull<Header<Unsync>>) {
+        if self.wrong == WrongFlash::NeverAgain {
+            return;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.pool.reclaim(header) }
+    }
+    unsafe fn place(&self, header: NonNull<Header<Unsync>>) -> Place {
+        // SAFETY: as the caller promises.
+        unsafe { self.pool.place(header) }
+    }
+    fn may_own(&self, header: NonNull<Header<Unsync>>) -> bool {
+        self.pool.may_own(header)
+    }
+    fn caps(&self) -> Caps {
+        let caps = self.pool.caps();
+        if self.wrong != WrongFlash::Silent && self.lent.get() {
+            return caps | Caps::READ_ONLY;
+        }
+        caps
+    }
+    fn alignment(&self) -> usize {
+        self.pool.alignment()
+    }
+    fn max_segment_size(&self) -> usize {
+        self.pool.max_segment_size()
+    }
+    fn census(&self) -> Census {
+        self.pool.census()
+    }
+    fn name(&self) -> &'static str {
+        "flash"
+    }
+}
+
+#[test]
+fn broken_read_only_memory_is_found() {
+    flash(WrongFlash::Nothing).none();
+    let silent = flash(WrongFlash::Silent);
+    let laws = [
+        "what is read-only is read in every way",
+        "what is read-only is not written",
+        "what is read-only is refused before anybody is waited for",
+        "a device reads what is read-only, and does not write it",
+    ];
+    laws.into_iter().for_each(|law| silent.name(law));
+    let comes_out = "read-only memory comes out again as that";
+    flash(WrongFlash::NeverAgain).name(comes_out);
+    let mut seen = laws.to_vec();
+    seen.push(comes_out);
+    flash(WrongFlash::Nothing).all_covered(&seen, &[]);
 }
 
 #[test]

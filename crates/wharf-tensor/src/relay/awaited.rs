@@ -101,6 +101,9 @@ where
         at = end;
         core::mem::swap(&mut this, &mut other);
         if at < len {
+            if this.is_uncut(&other) {
+                settle(last, done).await?;
+            }
             taken_up = Some(take_up(route, at, &this, reader, reads).await?);
         }
     }
@@ -120,7 +123,6 @@ where
 {
     let [piece, half] = route.up(at, half)?;
     let uses = [piece.input(), half.output()];
-    // A bounce that could not be cut is free once it is set down.
     Ok(Launching::new(reader, Command::Copy, &uses, Some((0, reads))).await?)
 }
 
