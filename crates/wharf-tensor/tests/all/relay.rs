@@ -210,6 +210,39 @@ fn bytes_arrive_whole_through_a_bounce_of_any_size() {
 }
 
 #[test]
+fn a_bounce_is_nobody_elses_meanwhile_also_where_it_cannot_be_cut() {
+    for size in [1, 2, 3] {
+        let bench = Bench::new(6);
+        let bounce = bench.bounce(size);
+        for when in 1..=100 {
+            let (engine, bounce) = (bench.engines[when % 2].clone(), bounce.clone());
+            Hands::at(when as u64, move || {
+                engine.step();
+                let storage = bounce.storage_id().unwrap();
+                assert_eq!(bounce.try_fill(BESIDE), Err(TensorError::Split { storage }));
+            });
+        }
+        assert_eq!(bench.copy(&bounce), Ok(()), "through {size}");
+        bench.assert_arrived(6);
+
+        // Also the awaited one.
+        let bench = Bench::new(6);
+        let bounce = bench.bounce(size);
+        let mut copy = awaited(&bench, &bounce);
+        for step in 0..5 {
+            copy.waits();
+            bench.engines[step % 2].step();
+            let storage = bounce.storage_id().unwrap();
+            assert_eq!(bounce.try_fill(BESIDE), Err(TensorError::Split { storage }));
+        }
+        assert_eq!(steps(&bench, &mut copy).1, Ok(()));
+        drop(copy);
+        bench.assert_arrived(6);
+        assert_eq!(bounce.try_fill(0), Ok(()), "whole again");
+    }
+}
+
+#[test]
 fn one_engine_takes_up_while_the_other_sets_down_and_nobody_comes_between() {
     let bench = Bench::new(12);
     let bounce = bench.bounce(4);
