@@ -444,7 +444,7 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
     fn land(
         &self,
         (index, sequence): (usize, Sequence),
-        mut cargo: C,
+        cargo: C,
         outcome: Result<(), Fault>,
         ran: bool,
     ) {
@@ -455,6 +455,8 @@ impl<P: SyncPolicy, C: Cargo, const SLOTS: usize> DescriptorQueue<P, C, SLOTS> {
             index,
             ran,
         };
+        // Behind the slot, so that a panic drops it first: a barrier that is passed finds no cargo.
+        let mut cargo = cargo;
         if !ran {
             cargo.taken_up(sequence);
         }

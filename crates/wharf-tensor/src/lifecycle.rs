@@ -59,7 +59,7 @@ impl<T: Target> Tensor<T> {
     ///
     /// # Errors
     /// `at` leaves the tensor, somebody has access (nothing is waited for), the block source refused one of two control
-    /// blocks, or the backend maintains caches and the cut is not at a multiple of its alignment.
+    /// blocks, or the backend maintains caches and a cut between bytes is not at a multiple of its alignment.
     pub fn split(&self, at: usize) -> Result<(Self, Self), TensorError> {
         let storage = self.storage()?;
         self.span(at, 0)?;

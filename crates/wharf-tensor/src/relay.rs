@@ -91,7 +91,8 @@ impl<T: Target> Tensor<T> {
     /// `reader` fills the other. Pieces are as long as the smaller half, so choose a multiple of what the engines move best.
     ///
     /// Blocks until all has arrived; a task awaits [`copy_through_when_ready`](Self::copy_through_when_ready). Until then `reader` has
-    /// the source to read and `writer` has this tensor to write: nobody else changes the one or sees the other in between.
+    /// the source to read and `writer` has this tensor to write: nobody else changes the one or sees the other in between; and `bounce`
+    /// is [split](Self::split), so nobody else has it.
     ///
     /// ```
     /// # use wharf_backend::Heap;
@@ -258,7 +259,7 @@ impl<T: Target> Tensor<T> {
         self.storage_id() == other.storage_id()
     }
 
-    /// Two halves with fences of their own; twice the same, if it cannot be cut.
+    /// Two halves with fences of their own; twice the same, if it cannot be cut. Nobody else has them.
     fn halves(&self) -> Result<[Self; 2], TensorError> {
         let storage = self.storage()?;
         let mut cut = self.len() / 2;
@@ -270,11 +271,13 @@ impl<T: Target> Tensor<T> {
                 cut = cut.saturating_sub(past);
             }
         }
-        if cut == 0 {
-            return Ok([self.clone(), self.clone()]);
-        }
+        // Also where there is nothing to cut: a part is nobody else's, who would write it between the ways in and out.
         let (first, second) = self.split(cut)?;
-        Ok([first, second])
+        Ok(if cut == 0 {
+            [second.clone(), second]
+        } else {
+            [first, second]
+        })
     }
 }
 

@@ -527,3 +527,44 @@ fn a_drop_that_panics_frees_slot_and_runner() {
     queue.push(nothing(), Bomb(false)).ok().unwrap();
     assert!(queue.next().is_some());
 }
+
+#[test]
+fn a_landing_that_panics_keeps_its_slot_until_its_cargo_is_dropped() {
+    /// Panics when it is told, and looks at the queue while it is dropped.
+    struct Bursts(Weak<Board>);
+    struct Board {
+        queue: DescriptorQueue<Unsync, Bursts, 1>,
+        outstanding: Cell<bool>,
+    }
+    impl Cargo for Bursts {
+        fn landed(&mut self, _: Result<(), Fault>) {
+            panic!("told, for a test");
+        }
+    }
+    impl Drop for Bursts {
+        fn drop(&mut self) {
+            let board = self.0.upgrade().unwrap();
+            let outstanding = board.queue.outstanding().is_some();
+            board.outstanding.set(outstanding);
+        }
+    }
+    let board = Rc::new(Board {
+        queue: DescriptorQueue::new(),
+        outstanding: Cell::new(false),
+    });
+    let queue = &board.queue;
+    for aborts in [false, true] {
+        let cargo = Bursts(Rc::downgrade(&board));
+        let sequence = queue.push(nothing(), cargo).ok().unwrap();
+        let lands = || {
+            if aborts {
+                queue.abort(sequence);
+            } else {
+                queue.next().unwrap().finish(Ok(()));
+            }
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(lands)).is_err());
+        assert!(board.outstanding.take(), "a barrier waits for the cargo");
+        assert_eq!((queue.outstanding(), queue.in_use()), (None, 0));
+    }
+}

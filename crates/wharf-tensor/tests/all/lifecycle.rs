@@ -293,6 +293,9 @@ fn a_cut_through_a_cache_line_is_refused() {
     let window = tensor.slice(16..).unwrap();
     assert_eq!(cut(&window, 16), Ok(()), "it is the segment that has lines");
     assert_eq!(cut(&window, 32), unaligned(48));
+    assert_eq!(cut(&window, 0), Ok(()), "nothing has no line");
+    let inner = window.slice(..24).unwrap();
+    assert_eq!(cut(&inner, 24), Ok(()));
     let (_, upper) = tensor.split(32).unwrap();
     assert_eq!(cut(&upper, 32), Ok(()));
     assert_eq!(cut(&upper, 8), unaligned(40), "also of a part");

@@ -4,13 +4,15 @@
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use crate::common::hands::Hands;
 use crate::common::tasks::Task;
 use crate::common::{Books, Device};
-use wharf_backend::{AllocError, AllocHint, Caps, Census, Header, Heap, MemBackend, Place};
+use wharf_backend::{
+    AllocError, AllocHint, Caps, Census, Header, Heap, IoDirection, MemBackend, Place,
+};
 use wharf_engine::{
     Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault, Operand,
     Returned, Sequence, Stream, StreamId, SubmitError,
@@ -210,6 +212,39 @@ fn bytes_arrive_whole_through_a_bounce_of_any_size() {
 }
 
 #[test]
+fn a_bounce_is_nobody_elses_meanwhile_also_where_it_cannot_be_cut() {
+    for size in [1, 2, 3] {
+        let bench = Bench::new(6);
+        let bounce = bench.bounce(size);
+        for when in 1..=100 {
+            let (engine, bounce) = (bench.engines[when % 2].clone(), bounce.clone());
+            Hands::at(when as u64, move || {
+                engine.step();
+                let storage = bounce.storage_id().unwrap();
+                assert_eq!(bounce.try_fill(BESIDE), Err(TensorError::Split { storage }));
+            });
+        }
+        assert_eq!(bench.copy(&bounce), Ok(()), "through {size}");
+        bench.assert_arrived(6);
+
+        // Also the awaited one.
+        let bench = Bench::new(6);
+        let bounce = bench.bounce(size);
+        let mut copy = awaited(&bench, &bounce);
+        for step in 0..5 {
+            copy.waits();
+            bench.engines[step % 2].step();
+            let storage = bounce.storage_id().unwrap();
+            assert_eq!(bounce.try_fill(BESIDE), Err(TensorError::Split { storage }));
+        }
+        assert_eq!(steps(&bench, &mut copy).1, Ok(()));
+        drop(copy);
+        bench.assert_arrived(6);
+        assert_eq!(bounce.try_fill(0), Ok(()), "whole again");
+    }
+}
+
+#[test]
 fn one_engine_takes_up_while_the_other_sets_down_and_nobody_comes_between() {
     let bench = Bench::new(12);
     let bounce = bench.bounce(4);
@@ -276,30 +311,6 @@ fn the_storage_at_the_lower_address_is_waited_for_first_and_the_other_is_not_hel
         let copied = to.copy_through(&from, &bounce, &**reader, &**writer);
         assert_eq!(copied, Ok(()));
     }
-}
-
-#[test]
-fn the_one_engine_writes_the_bounce_and_the_other_reads_it() {
-    let bench = Bench::new(3);
-    // Of one byte, so it is not cut, and says who has it.
-    let bounce = bench.bounce(1);
-    let seen = Rc::new(RefCell::new(Vec::new()));
-    for when in 1..=50 {
-        let (engines, seen, bounce) = (bench.engines.clone(), seen.clone(), bounce.clone());
-        Hands::at(when, move || {
-            let flying = engines.each_ref().map(|engine| engine.queue.in_flight());
-            if flying != [0, 0] {
-                seen.borrow_mut().push((flying, bounce.in_flight()));
-            }
-            engines.iter().for_each(|engine| engine.step());
-        });
-    }
-    assert_eq!(bench.copy(&bounce), Ok(()));
-    // Reads and writes of devices: it is written by the reader, and read by the writer.
-    assert_eq!(
-        *seen.borrow(),
-        [([1, 0], (0, 1)), ([0, 1], (1, 0))].repeat(3)
-    );
 }
 
 /// Somebody who waits to write a tensor that a copy has, and so for that copy.
@@ -484,8 +495,14 @@ fn what_does_not_fit_is_told_before_anything_moves() {
     bench.assert_arrived(0);
 }
 
-/// The heap, whose lines of eight bytes are maintained.
-struct Lines(Heap<Critical>);
+/// The heap, whose lines of eight bytes are maintained, and which ways so far.
+struct Lines(Heap<Critical>, Mutex<Vec<IoDirection>>);
+
+impl Lines {
+    fn new() -> Self {
+        Self(Heap::new(), Mutex::default())
+    }
+}
 
 // SAFETY: the heap's segments, whatever is claimed of their lines.
 unsafe impl MemBackend for Lines {
@@ -510,6 +527,15 @@ unsafe impl MemBackend for Lines {
     fn caps(&self) -> Caps {
         self.0.caps() | Caps::NEEDS_CACHE_OPS
     }
+    unsafe fn before_io(
+        &self,
+        _: NonNull<Header<Critical>>,
+        _: usize,
+        _: usize,
+        direction: IoDirection,
+    ) {
+        self.1.lock().unwrap().push(direction);
+    }
     fn alignment(&self) -> usize {
         8
     }
@@ -529,7 +555,7 @@ fn a_bounce_is_cut_between_cache_lines_or_not_at_all() {
     // From, length, and the pieces of 12 bytes: the first half ends with a line, and the smaller half counts.
     for (from, size, pieces) in [(4, 20, 3), (0, 32, 1), (0, 16, 2), (1, 7, 2), (3, 10, 3)] {
         let bench = Bench::new(12);
-        let memory: Memory = Arc::new(Lines(Heap::new()));
+        let memory: Memory = Arc::new(Lines::new());
         let segment = Tensor::alloc(&bench.target, memory.clone(), 64).unwrap();
         let bounce = segment.slice(from..from + size).unwrap();
         bench.run();
@@ -538,6 +564,20 @@ fn a_bounce_is_cut_between_cache_lines_or_not_at_all() {
         let jobs = bench.engines.each_ref().map(|engine| engine.jobs.get());
         assert_eq!(jobs, [pieces; 2], "{size} from {from}");
     }
+}
+
+#[test]
+fn the_one_engine_writes_the_bounce_and_the_other_reads_it() {
+    use IoDirection::{CpuToDevice, DeviceToCpu};
+    let bench = Bench::new(12);
+    let lines = Arc::new(Lines::new());
+    let memory: Memory = lines.clone();
+    let bounce = Tensor::alloc(&bench.target, memory.clone(), 16).unwrap();
+    bench.run();
+    assert_eq!(bench.copy(&bounce), Ok(()));
+    // Before a device writes, lines go both ways; before it reads, they go to it. Two pieces, of eight bytes and of four.
+    let piece = [CpuToDevice, DeviceToCpu, CpuToDevice];
+    assert_eq!(*lines.1.lock().unwrap(), [piece, piece].concat());
 }
 
 /// The same copy as a task.
