@@ -148,6 +148,6 @@ pub use source::{SourceClaims, source, source_with_reset};
 pub use view::view;
 
 /// The examples of the page, run as tests of this crate.
-#[cfg(all(doctest, feature = "std"))]
+#[cfg(all(doctest, feature = "std", feature = "critical-section"))]
 #[doc = include_str!("../../../docs/backends.md")]
 mod page {}
