@@ -54,6 +54,7 @@
 //! | to see that these behave on it | call | and say |
 //! |---|---|---|
 //! | views, ropes, writers of host memory | [`view`], [`rope`], [`writer`] | which memory |
+//! | ropes on a device that fails | [`gather_failures`] | which device, and how it is made to fail |
 //! | tensors: their bytes, fences, guards, batches, tasks, names, and what runs out | [`tensor`] | the target, and which memory of it |
 //! | copies and batches between two memories | [`copies`] | the target, and which two |
 //! | tensors over read-only memory | [`read_only`] | the target, how it is lent, and what is in it |
@@ -63,8 +64,8 @@
 //!
 //! How to write a backend, step by step: `docs/backends.md` in the repository.
 //!
-//! [`run_all`] does all of the first table to the types of wharf themselves, under a policy of your choice, and [`run_tensors`] all
-//! of the second.
+//! [`run_all`] does all of the first table to the types of wharf themselves, under a policy of your choice, and [`run_tensors`]
+//! and [`run_launches`] all of the second.
 //!
 //! What a subject does not claim is *inapplicable* and counts neither as passed nor as failed. The suite sees
 //! what one context can see; what several do to each other at once is for model checkers.
@@ -92,6 +93,7 @@ extern crate std;
 
 mod backend;
 mod check;
+mod gather;
 mod lent;
 mod report;
 mod rope;
@@ -134,7 +136,7 @@ pub use all::run_heap;
 pub use {all::run_unwinding, engine::engine_unwinding};
 #[cfg(any(target_has_atomic = "32", feature = "critical-section"))]
 pub use {
-    all::{CLASSES, run_all, run_tensors},
+    all::{CLASSES, run_all, run_launches, run_tensors},
     balance::Balance,
     engine::{EngineClaims, engine, engine_on_borrowed},
     launch::{launch, relay},
@@ -146,6 +148,7 @@ pub use {
 
 pub use backend::backend;
 pub use check::{Cause, Check, Failure, Outcome, Stop, run};
+pub use gather::gather_failures;
 pub use lent::{LentClaims, lent};
 pub use report::{Printer, Report, Subject, Tally};
 pub use rope::rope;
@@ -156,6 +159,6 @@ pub use view::view;
 pub use writer::{vends_uninit, writer};
 
 /// The examples of the page, run as tests of this crate.
-#[cfg(all(doctest, feature = "std"))]
+#[cfg(all(doctest, feature = "std", feature = "critical-section"))]
 #[doc = include_str!("../../../docs/backends.md")]
 mod page {}

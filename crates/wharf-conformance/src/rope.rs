@@ -87,7 +87,7 @@ fn checks<R: BackendRef + Clone>() -> [Check<R>; 11] {
 }
 
 /// A rope with room for eight links.
-type Eight<R> = Rope<R, NullSource, 8>;
+pub(crate) type Eight<R> = Rope<R, NullSource, 8>;
 
 fn empty<R: BackendRef>() -> Eight<R> {
     Rope::with_inline(NullSource)
@@ -104,7 +104,7 @@ fn push<R: BackendRef>(rope: &mut Eight<R>, link: View<R>) -> Result<(), Failure
 
 /// "many pieces, one rope" in three links.
 #[inline(never)]
-fn three<R: BackendRef + Clone>(backend: &R) -> Result<Eight<R>, Failure> {
+pub(crate) fn three<R: BackendRef + Clone>(backend: &R) -> Result<Eight<R>, Failure> {
     let mut rope = empty();
     for bytes in [b"many pi".as_slice(), b"eces, o", b"ne rope"] {
         push(&mut rope, piece(backend, bytes)?)?;
@@ -112,11 +112,11 @@ fn three<R: BackendRef + Clone>(backend: &R) -> Result<Eight<R>, Failure> {
     Ok(rope)
 }
 
-const TEXT: [u8; 21] = *b"many pieces, one rope";
+pub(crate) const TEXT: [u8; 21] = *b"many pieces, one rope";
 
 /// The rope has exactly these bytes.
 #[inline(never)]
-fn has<R: BackendRef, S: BlockSource, const N: usize>(
+pub(crate) fn has<R: BackendRef, S: BlockSource, const N: usize>(
     rope: &Rope<R, S, N>,
     expected: &[u8],
 ) -> Result<(), Failure> {

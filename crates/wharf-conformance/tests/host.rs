@@ -2,8 +2,8 @@
 
 use wharf_backend::{Align32, BorrowedExclusive, StaticPool, backend_set};
 use wharf_conformance::{
-    Nesting, Printer, Report, SourceClaims, Tally, backend, run_all, run_heap, run_tensors,
-    run_unwinding, segment, source,
+    Nesting, Printer, Report, SourceClaims, Tally, backend, run_all, run_heap, run_launches,
+    run_tensors, run_unwinding, segment, source,
 };
 use wharf_source::StaticPoolSource;
 use wharf_sync::{Blocking, Critical, Unsync};
@@ -22,6 +22,7 @@ fn unsync() {
     conforms(|report| {
         let mut tally = run_all::<Unsync>(Nesting::Allowed, report);
         tally.add(run_tensors::<Unsync>(report));
+        tally.add(run_launches::<Unsync>(report));
         tally.add(run_heap::<Unsync>(report));
         tally.add(run_unwinding::<Unsync>(report));
         tally
@@ -33,6 +34,7 @@ fn critical() {
     conforms(|report| {
         let mut tally = run_all::<Critical>(Nesting::Allowed, report);
         tally.add(run_tensors::<Critical>(report));
+        tally.add(run_launches::<Critical>(report));
         tally.add(run_heap::<Critical>(report));
         tally.add(run_unwinding::<Critical>(report));
         tally
@@ -44,6 +46,7 @@ fn blocking() {
     conforms(|report| {
         let mut tally = run_all::<Blocking>(Nesting::Forbidden, report);
         tally.add(run_tensors::<Blocking>(report));
+        tally.add(run_launches::<Blocking>(report));
         tally.add(run_heap::<Blocking>(report));
         tally.add(run_unwinding::<Blocking>(report));
         tally
@@ -56,6 +59,7 @@ fn spin() {
     conforms(|report| {
         let mut tally = run_all::<wharf_sync::Spin>(Nesting::Forbidden, report);
         tally.add(run_tensors::<wharf_sync::Spin>(report));
+        tally.add(run_launches::<wharf_sync::Spin>(report));
         tally.add(run_heap::<wharf_sync::Spin>(report));
         tally.add(run_unwinding::<wharf_sync::Spin>(report));
         tally
@@ -103,6 +107,7 @@ fn every_subject_has_a_label_of_its_own() {
     let mut report = Printer::new(String::new());
     let mut tally = run_all::<Unsync>(Nesting::Allowed, &mut report);
     tally.add(run_tensors::<Unsync>(&mut report));
+    tally.add(run_launches::<Unsync>(&mut report));
     let report = report.finish().expect("a string takes every line");
     let labels: Vec<_> = report
         .lines()

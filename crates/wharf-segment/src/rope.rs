@@ -111,9 +111,8 @@ pub use self::iter::RopeIntoIter;
 /// # use wharf_backend::MemBackend;
 /// # use wharf_segment::Rope;
 /// # use wharf_sync::Unsync;
-/// fn is_hello(rope: &Rope<&dyn MemBackend<Policy = Unsync>>) -> bool {
-///     *rope == *b"hello" // error: not known to be host memory
-/// }
+/// fn compared<T: PartialEq<[u8]>>() {}
+/// compared::<Rope<&'static dyn MemBackend<Policy = Unsync>>>(); // error: not known to be host memory
 /// ```
 #[must_use = "dropping a rope may give memory back"]
 pub struct Rope<R: BackendRef, S: BlockSource = NullSource, const N: usize = 2> {

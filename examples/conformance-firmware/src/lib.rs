@@ -1,7 +1,7 @@
 //! The conformance suite as firmware: no heap, no operating system, no unwinding. An image reports over
 //! semihosting and exits with success if nothing failed. Each binary is an image with the checks of one
 //! policy, since those of all of them would not fit into the 256 KiB of the smallest board for long; and views, ropes and
-//! tensors have one of their own, `conformance-tensors-*`.
+//! tensors have one of their own, `conformance-tensors-*`, and so have launches, `conformance-launches-*`.
 //!
 //! On a host each binary is a stub that says how to run it.
 #![cfg_attr(target_os = "none", no_std)]

@@ -39,7 +39,7 @@ where
 
 /// Runs the suites of views, ropes and tensors on everything of wharf that needs neither heap nor operating system, under the
 /// policy `P`: what [`run_all`] is for the layer below, in a function of its own because the two are too much for one image on
-/// small boards.
+/// small boards. Go on with [`run_launches`].
 ///
 /// It takes some 8 KiB of stack.
 pub fn run_tensors<P: SyncPolicy>(report: &mut dyn Report) -> Tally
@@ -49,6 +49,17 @@ where
     let mut tally = tensors::run::<P>(report);
     tally.add(traces::run::<P>(report));
     tally
+}
+
+/// Runs the suites of launches, relays and read-only tensors on everything of wharf that needs neither heap nor operating system,
+/// under the policy `P`: the third image of a small board, beside those of [`run_all`] and [`run_tensors`].
+///
+/// It takes some 8 KiB of stack.
+pub fn run_launches<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    tensors::launches::<P>(report)
 }
 
 /// Shapes that the pools of [`run_all`] have room for.

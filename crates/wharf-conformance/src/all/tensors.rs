@@ -63,10 +63,17 @@ where
 {
     let mut tally = chains::<P>(report);
     tally.add(erased::<P>(report));
-    tally.add(launched::<P>(report));
     tally.add(maintained::<P>(report));
-    tally.add(flash::<P>(report));
     tally.add(pair::<P>(report));
+    tally
+}
+
+pub(super) fn launches<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    let mut tally = launched::<P>(report);
+    tally.add(flash::<P>(report));
     tally
 }
 

@@ -1,6 +1,6 @@
 //! Views and ropes over memory that breaks a law each.
 
-use wharf_conformance::{rope, view};
+use wharf_conformance::{gather_failures, rope, view};
 use wharf_sync::Unsync;
 
 use crate::Failures;
@@ -83,4 +83,30 @@ fn broken_ropes_are_found() {
         ropes(wrong).name(law);
     }
     ropes(Wrong::Nothing).all_covered(&laws.map(|(_, law)| law), &[]);
+}
+
+/// On memory whose transfers end, or do not.
+fn failing(wrong: Wrong, ends: bool) -> Failures {
+    let mut report = Failures::default();
+    let device = Faulty::<Unsync>::new(wrong);
+    let breaks = |after| {
+        if ends {
+            device.breaks(after);
+        }
+    };
+    let _ = gather_failures("faulty", device, breaks, &mut report);
+    report
+}
+
+#[test]
+fn broken_failures_of_a_rope_are_found() {
+    failing(Wrong::Nothing, true).none();
+    let (told, untouched) = (
+        "a transfer that fails says how far it was",
+        "a rope that was not gathered is as it was",
+    );
+    failing(Wrong::Nothing, false).name(told);
+    failing(Wrong::WritesNothing, true).name(untouched);
+    failing(Wrong::NeverAgain, true).name(untouched);
+    failing(Wrong::Nothing, true).all_covered(&[told, untouched], &[]);
 }

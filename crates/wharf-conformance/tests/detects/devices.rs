@@ -40,6 +40,8 @@ pub(crate) struct Faulty<P: SyncPolicy> {
     wrong: Wrong,
     pool: StaticPool<P, 320, SLOTS>,
     placed: Cell<u64>,
+    /// Transfers that succeed before it is closed.
+    left: Cell<usize>,
 }
 
 impl<P: SyncPolicy> Faulty<P> {
@@ -47,11 +49,29 @@ impl<P: SyncPolicy> Faulty<P> {
     pub(crate) fn new(wrong: Wrong) -> &'static Self {
         let pool = StaticPool::fresh();
         let placed = Cell::new(0);
+        let left = Cell::new(usize::MAX);
         Box::leak(Box::new(Self {
             wrong,
             pool,
             placed,
+            left,
         }))
+    }
+
+    /// Transfers fail, after so many.
+    pub(crate) fn breaks(&self, after: usize) {
+        self.left.set(after);
+    }
+
+    fn transfers(&self) -> Result<(), TransferError> {
+        let left = self.left.get();
+        self.left
+            .set(left.saturating_sub(usize::from(left != usize::MAX)));
+        if left == 0 {
+            Err(TransferError::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     /// # Safety
@@ -175,6 +195,7 @@ unsafe impl<P: SyncPolicy> MemBackend for Faulty<P> {
         source: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
+        self.transfers()?;
         let (offset, len) = match self.wrong {
             Wrong::WritesNothing => (offset, 0),
             Wrong::WritesOneFurther => (offset + 1, len),
@@ -198,6 +219,7 @@ unsafe impl<P: SyncPolicy> MemBackend for Faulty<P> {
         destination: NonNull<u8>,
         len: usize,
     ) -> Result<(), TransferError> {
+        self.transfers()?;
         let (offset, len) = match self.wrong {
             Wrong::ReadsNothing => (offset, 0),
             Wrong::ReadsOneFurther => (offset + 1, len),
@@ -218,6 +240,7 @@ unsafe impl<P: SyncPolicy> MemBackend for Faulty<P> {
         len: usize,
         byte: u8,
     ) -> Result<(), TransferError> {
+        self.transfers()?;
         let (offset, len) = match self.wrong {
             Wrong::FillsAll => (0, PAYLOAD),
             Wrong::FillsLess if offset > 0 => (offset, len.saturating_sub(1)),

@@ -77,10 +77,10 @@ impl<E: Launch<T> + ?Sized, T: Target> Submission<'_, E, T> {
         }
     }
 
-    /// Blocks until it has ended.
+    /// Blocks until it has ended. Not for interrupt handlers.
     ///
     /// # Errors
-    /// How it failed.
+    /// How it failed; or [`WaitError::WouldDeadlock`], and then it goes on [detached](Engine::detach).
     pub fn wait(mut self) -> Result<(), WaitError> {
         self.sleep(None)
     }
