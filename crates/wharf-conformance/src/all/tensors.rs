@@ -73,6 +73,7 @@ where
     P::Lock<StaticPoolState<CLASSES>>: ConstInit,
 {
     let mut tally = launched::<P>(report);
+    tally.add(relayed::<P>(report));
     tally.add(flash::<P>(report));
     tally
 }
@@ -128,12 +129,31 @@ where
     let cpu = made(|| CpuEngine::<P, Tickets<Whole<P>>, 2>::new(stream));
     let claims = EngineClaims::default();
     let mut tally = launch(NAME, &target, frames, &cpu, claims, report);
-    let Ok(stream) = Stream::claim() else {
-        return missing::<P>(NAME, "a second stream", report);
+    tally.add(even::<P>(NAME, trace, report));
+    tally
+}
+
+/// From one engine to another, each with room for one command: there is no more room on the stack of a small board.
+#[inline(never)]
+fn relayed<P: SyncPolicy>(report: &mut dyn Report) -> Tally
+where
+    P::Lock<StaticPoolState<CLASSES>>: ConstInit,
+{
+    const NAME: &str = "CpuEngine, CpuEngine";
+    let (Ok(reads), Ok(writes)) = (Stream::claim(), Stream::claim()) else {
+        return missing::<P>(NAME, "two streams", report);
     };
-    let second = made(|| CpuEngine::<P, Tickets<Whole<P>>, 2>::new(stream));
-    let (name, engines) = ("CpuEngine, CpuEngine", (&cpu, &second));
-    tally.add(relay(name, &target, frames, engines, claims, report));
+    let (source, frames) = (made(Source::<P>::new), made(Frames::<P>::fresh));
+    let (names, trace) = (Directory::fresh(), Balance::new());
+    // SAFETY: the invariant; all are dropped after everything below.
+    let (source, frames) = unsafe { (forever(&source), forever(&frames)) };
+    // SAFETY: as above.
+    let (names, trace) = unsafe { (forever(&names), forever(&trace)) };
+    let target = Whole::<P>::with_directory(source, &NoClock, trace, names);
+    let reader = made(|| CpuEngine::<P, Tickets<Whole<P>>, 1>::new(reads));
+    let writer = made(|| CpuEngine::<P, Tickets<Whole<P>>, 1>::new(writes));
+    let (engines, claims) = ((&reader, &writer), EngineClaims::default());
+    let mut tally = relay(NAME, &target, frames, engines, claims, report);
     tally.add(even::<P>(NAME, trace, report));
     tally
 }

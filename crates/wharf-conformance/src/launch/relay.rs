@@ -35,6 +35,23 @@ impl<'r, T: Target> Scene<'r, T> {
             Poll::Pending => None,
         })
     }
+
+    /// One that waits, and is dropped after so many polls.
+    #[inline(never)]
+    fn given_up(
+        &self,
+        [to, from, bounce]: [&Tensor<T>; 3],
+        probe: &Probe,
+        polls: usize,
+    ) -> Result<(), Failure> {
+        let (reader, writer): (Erased<'r, T>, Erased<'r, T>) = (self.engine, self.second);
+        let mut copy = pin!(to.copy_through_when_ready(from, bounce, reader, writer));
+        for _ in 0..polls {
+            waits(copy.as_mut(), probe, 0)?;
+            ensure(from.in_flight() == (0, 0), "it has no end while it waits")?;
+        }
+        Ok(())
+    }
 }
 
 /// The first tensor has the bytes; the others are as if nobody had been there.
@@ -140,15 +157,7 @@ pub(super) fn dropped<T: Target>(scene: &Scene<'_, T>) -> Outcome {
     let stream = stream()?;
     for polls in 0..3 {
         let reads = to.try_begin(Access::Read, stream.id()).demand("a ticket")?;
-        {
-            let engines = (scene.engine, scene.second);
-            let copy = to.copy_through_when_ready(&from, &bounce, engines.0, engines.1);
-            let mut copy = pin!(copy);
-            for _ in 0..polls {
-                waits(copy.as_mut(), &probe, 0)?;
-                ensure(from.in_flight() == (0, 0), "it has no end while it waits")?;
-            }
-        }
+        scene.given_up([&to, &from, &bounce], &probe, polls)?;
         to.try_read(0, &mut [0])
             .demand("a read, nobody waits to write")?;
         drop(reads);
