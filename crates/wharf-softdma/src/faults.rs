@@ -166,7 +166,7 @@ impl Faults {
     /// As [`stall_launch`](Self::stall_launch), but if the device is closed first, the launch runs then, to its own end: one
     /// that completes after the close.
     pub fn complete_after_close(&self, nth: u64) -> Stall {
-        self.stall(Kind::Launch, |plan| {
+        self.stall(Kind::Launch, nth, |plan| {
             plan.launches.set(nth, Launch::AfterClose);
         })
     }
@@ -186,7 +186,7 @@ impl Faults {
     /// The `nth` launch from now stalls before it touches anything, until the [`Stall`] is released. If the device is closed
     /// first, it ends with [`Fault::Closed`].
     pub fn stall_launch(&self, nth: u64) -> Stall {
-        self.stall(Kind::Launch, |plan| {
+        self.stall(Kind::Launch, nth, |plan| {
             plan.launches.set(nth, Launch::Stall);
         })
     }
@@ -194,21 +194,22 @@ impl Faults {
     /// The `nth` transfer from now stalls before it moves anything, until the [`Stall`] is released. If the device is closed
     /// first, it ends with [`TransferError::Closed`].
     pub fn stall_transfer(&self, nth: u64) -> Stall {
-        self.stall(Kind::Transfer, |plan| {
+        self.stall(Kind::Transfer, nth, |plan| {
             plan.transfers.set(nth, Transfer::Stall);
         })
     }
 
-    fn stall(&self, kind: Kind, give: impl FnOnce(&mut Plan)) -> Stall {
+    fn stall(&self, kind: Kind, nth: u64, give: impl FnOnce(&mut Plan)) -> Stall {
         let mut stall = 0;
         self.order(|plan| {
             let gate = plan.gate(kind);
-            stall = gate.stall + 1;
             *gate = Gate {
-                stall,
+                stall: gate.stall + 1,
                 reached: false,
                 open: false,
             };
+            // The zeroth is none: nothing stands for it.
+            stall = if nth > 0 { gate.stall } else { 0 };
             give(plan);
         });
         // Whoever stands at the gate of the stall before goes on.
@@ -324,7 +325,8 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Blocks until the call stalls. `false`: it never will, because the device was closed or another stall was ordered.
+    /// Blocks until the call stalls. `false`: it never will, because the device was closed, another stall was ordered, or this one
+    /// is of the zeroth call, which is none.
     pub fn wait_reached(&self) -> bool {
         let mut plan = self.faults.plan();
         loop {

@@ -138,6 +138,9 @@ fn a_stalled_launch_holds_what_comes_after_it_until_it_is_released() {
 #[test]
 fn a_stall_ends_with_the_device() {
     let device = open::<4>();
+    // The zeroth call is none, and takes back what was ordered.
+    assert!(!device.faults().stall_launch(0).wait_reached());
+    assert!(!device.faults().stall_transfer(0).wait_reached());
     let mut target = buffer(&device, &[0]);
     let stall = device.faults().stall_launch(1);
     let slow = device.faults().stall_transfer(1);

@@ -167,11 +167,10 @@ impl<'t, T: Target> Completions<'t, T> {
         self.wait(expected, None)
     }
 
-    /// [`wait_for`](Self::wait_for), for `patience` at most, on the target's clock. Under [`NoClock`](wharf_sync::NoClock) no time
-    /// passes.
+    /// [`wait_for`](Self::wait_for), for `patience` at most, on the target's clock.
     ///
     /// # Errors
-    /// As there, and [`CompletionError::TimedOut`].
+    /// As there, and [`CompletionError::TimedOut`] or [`CompletionError::NoClock`].
     pub fn wait_for_within(
         &self,
         expected: u32,
@@ -180,8 +179,16 @@ impl<'t, T: Target> Completions<'t, T> {
         if self.try_wait_for(expected).is_ok() {
             return Ok(());
         }
+        let clock = self.storage.clock();
+        if !patience.is_zero() && !clock.tells_time() {
+            return Err(CompletionError::NoClock {
+                storage: self.storage.id(),
+                expected,
+                seen: self.count(),
+            });
+        }
         // Later than any clock says: no deadline.
-        let deadline = self.storage.clock().now().checked_add(patience);
+        let deadline = clock.now().checked_add(patience);
         self.wait(expected, deadline)
     }
 
@@ -327,6 +334,15 @@ pub enum CompletionError {
         /// How many there were.
         seen: u32,
     },
+    /// A deadline was set, and the clock of the target [does not tell the time](wharf_sync::Clock::tells_time): it would never pass.
+    NoClock {
+        /// On what.
+        storage: StorageId,
+        /// How many were waited for.
+        expected: u32,
+        /// How many there were.
+        seen: u32,
+    },
     /// Waiting would be for ever: under this policy nobody else exists who could complete it.
     WouldDeadlock {
         /// On what.
@@ -344,6 +360,7 @@ impl CompletionError {
     pub const fn storage_id(&self) -> Option<StorageId> {
         let (Self::WouldBlock { storage, .. }
         | Self::TimedOut { storage, .. }
+        | Self::NoClock { storage, .. }
         | Self::WouldDeadlock { storage, .. }) = *self;
         Some(storage)
     }
@@ -357,6 +374,9 @@ impl CompletionError {
         let (seen, expected, what) = match self {
             Self::WouldBlock { seen, expected, .. } => (seen, expected, "so far"),
             Self::TimedOut { seen, expected, .. } => (seen, expected, "in time"),
+            Self::NoClock { seen, expected, .. } => {
+                (seen, expected, "and no clock to wait for more by")
+            }
             Self::WouldDeadlock { seen, expected, .. } => {
                 (seen, expected, "and nobody is left to complete it")
             }
@@ -369,6 +389,7 @@ impl fmt::Display for CompletionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::WouldBlock { storage, .. }
         | Self::TimedOut { storage, .. }
+        | Self::NoClock { storage, .. }
         | Self::WouldDeadlock { storage, .. }) = self;
         self.about(f, storage)
     }

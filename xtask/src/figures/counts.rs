@@ -70,6 +70,8 @@ pub(crate) fn measure(workspace: &Workspace, setup: &Setup<'_>) -> Result<Vec<Se
     setup.ensure(VALGRIND)?;
     let mut command = workspace.cargo("build");
     command.args(["--locked", "--release", "-p", PACKAGE]);
+    // An incremental build is cut into other units, and counts otherwise.
+    command.env("CARGO_INCREMENTAL", "0");
     build(command.args(["--features", "count", "--bin", PROGRAM]))?;
     let program = workspace.target_dir.join("release").join(PROGRAM);
     let compiler = process::ask(rustc().arg("--version").current_dir(&workspace.root))

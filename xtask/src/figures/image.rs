@@ -78,6 +78,8 @@ pub(crate) fn measure(
     let features = if is_riscv { "size-spin" } else { "size" };
     let mut command = toolchain.cargo(workspace, "build");
     command.args(["--profile", PROFILE, "-p", PACKAGE]);
+    // An incremental build is cut into other units, and weighs otherwise.
+    command.env("CARGO_INCREMENTAL", "0");
     build(command.args(["--features", features, "--bins"]))?;
     let read = |image: &str| {
         let path = toolchain.image_of(workspace, PROFILE, image);

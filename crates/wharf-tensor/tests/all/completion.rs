@@ -117,7 +117,22 @@ fn who_would_wait_for_itself_is_told() {
         seen: 1,
     };
     assert_eq!(done(&tensor).wait_for(2), Err(never));
-    assert_eq!(done(&tensor).wait_for_within(2, Duration::MAX), Err(never));
+    // Nor is there a clock to give up by; no time is none to be measured.
+    let unclocked = CompletionError::NoClock {
+        storage: tensor.storage_id().unwrap(),
+        expected: 2,
+        seen: 1,
+    };
+    let patience = Duration::from_nanos(1);
+    assert_eq!(done(&tensor).wait_for_within(2, patience), Err(unclocked));
+    assert_eq!(done(&tensor).wait_for_within(2, Duration::ZERO), Err(never));
+    assert_eq!(done(&tensor).wait_for_within(1, patience), Ok(()));
+    assert_eq!(unclocked.storage_id(), tensor.storage_id());
+    assert!(
+        unclocked
+            .to_string()
+            .ends_with("and no clock to wait for more by")
+    );
     assert!(
         never
             .to_string()
