@@ -1,8 +1,9 @@
 //! Launches on engines that break a law each, and under clocks and policies that do.
 //!
-//! No undefined behaviour arises from any of them: an engine that lets go too early runs on the context of the test.
+//! No undefined behaviour arises from any of them: an engine that lets go too early runs on the context of the test, and on memory of a
+//! pool that stays for ever, where it finds a slot that may be another's by then.
 
-use wharf_backend::{Heap, HeapBackend};
+use wharf_backend::{Heap, HeapBackend, StaticPool};
 use wharf_conformance::{EngineClaims, launch, relay};
 use wharf_engine::{CpuEngine, Stream};
 use wharf_source::HeapSource;
@@ -13,7 +14,12 @@ use crate::Failures;
 use crate::engines::{Faulty, Wrong, served};
 use crate::tensors::{Deaf, Fickle};
 
-type Sketch = Parts<Heap<Unsync>, HeapSource>;
+type Frames = StaticPool<Unsync, 64, 16>;
+type Sketch = Parts<&'static Frames, HeapSource>;
+
+fn frames() -> &'static Frames {
+    Box::leak(Box::new(Frames::new()))
+}
 
 fn claiming(wrong: Wrong, apart: bool) -> Failures {
     // For ever, because a broken one may keep what it was given.
@@ -24,7 +30,7 @@ fn claiming(wrong: Wrong, apart: bool) -> Failures {
         apart,
         unreachable: None,
     };
-    let tally = launch("faulty", &target, Heap::new(), faulty, claims, &mut report);
+    let tally = launch("faulty", &target, frames(), faulty, claims, &mut report);
     assert_eq!(tally.failed as usize, report.failed.len());
     report
 }
@@ -59,7 +65,7 @@ fn between(reader: Wrong, writer: Wrong) -> Failures {
     let target = Sketch::new(HeapSource);
     let engines = (engine(reader), engine(writer));
     let claims = EngineClaims::default();
-    let _ = relay("faulty", &target, Heap::new(), engines, claims, &mut report);
+    let _ = relay("faulty", &target, frames(), engines, claims, &mut report);
     report
 }
 

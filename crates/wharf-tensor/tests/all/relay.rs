@@ -495,12 +495,12 @@ fn what_does_not_fit_is_told_before_anything_moves() {
     bench.assert_arrived(0);
 }
 
-/// The heap, whose lines of eight bytes are maintained, and which ways so far.
-struct Lines(Heap<Critical>, Mutex<Vec<IoDirection>>);
+/// The heap, whose lines of eight bytes are maintained if it says so, and which ways so far.
+struct Lines(Heap<Critical>, Mutex<Vec<IoDirection>>, bool);
 
 impl Lines {
     fn new() -> Self {
-        Self(Heap::new(), Mutex::default())
+        Self(Heap::new(), Mutex::default(), true)
     }
 }
 
@@ -525,7 +525,9 @@ unsafe impl MemBackend for Lines {
         self.0.may_own(header)
     }
     fn caps(&self) -> Caps {
-        self.0.caps() | Caps::NEEDS_CACHE_OPS
+        let mut caps = self.0.caps();
+        caps.set(Caps::NEEDS_CACHE_OPS, self.2);
+        caps
     }
     unsafe fn before_io(
         &self,
@@ -578,6 +580,15 @@ fn the_one_engine_writes_the_bounce_and_the_other_reads_it() {
     // Before a device writes, lines go both ways; before it reads, they go to it. Two pieces, of eight bytes and of four.
     let piece = [CpuToDevice, DeviceToCpu, CpuToDevice];
     assert_eq!(*lines.1.lock().unwrap(), [piece, piece].concat());
+
+    // Where the backend does not ask for it, there is none.
+    let bench = Bench::new(12);
+    let lines = Arc::new(Lines(Heap::new(), Mutex::default(), false));
+    let memory: Memory = lines.clone();
+    let bounce = Tensor::alloc(&bench.target, memory.clone(), 16).unwrap();
+    bench.run();
+    assert_eq!(bench.copy(&bounce), Ok(()));
+    assert_eq!(*lines.1.lock().unwrap(), []);
 }
 
 /// The same copy as a task.
