@@ -13,6 +13,7 @@ mod contest;
 mod growth;
 mod pairs;
 mod table;
+mod tensors;
 mod together;
 
 use std::process::ExitCode;
@@ -23,9 +24,10 @@ use crate::table::Row;
 type Part = fn(&mut Vec<Row>);
 
 /// What there is to measure, in the order of the table.
-const PARTS: [(&str, Part); 3] = [
+const PARTS: [(&str, Part); 4] = [
     ("alone", alone::measure),
     ("growth", growth::measure),
+    ("tensors", tensors::measure),
     ("pairs", pairs::measure),
 ];
 
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
                 only = Some(part);
             }
             _ => {
-                eprintln!("usage: time [--json PATH] [--only alone|growth|pairs]");
+                eprintln!("usage: time [--json PATH] [--only alone|growth|tensors|pairs]");
                 return ExitCode::from(2);
             }
         }

@@ -11,6 +11,8 @@ pub(crate) enum Goal {
     AtMost(f64),
     /// A ratio of throughputs: so much, or more.
     AtLeast(f64),
+    /// Nanoseconds over what it is compared with: so many they are, and so many they may be.
+    Over(f64, f64),
 }
 
 /// A case, and what it is beside one floor or peer.
@@ -35,6 +37,7 @@ impl Row {
             Goal::No => None,
             Goal::AtMost(most) => Some(ratio <= most),
             Goal::AtLeast(least) => Some(ratio >= least),
+            Goal::Over(over, most) => Some((over * 100.0).round() / 100.0 <= most),
         }
     }
 
@@ -61,6 +64,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
             Goal::No => "-".to_owned(),
             Goal::AtMost(most) => format!("<= {most:.2}"),
             Goal::AtLeast(least) => format!(">= {least:.2}"),
+            Goal::Over(_, most) => format!("+{most:.0} ns"),
         };
         let beside = match row.beside {
             "" => String::new(),
@@ -94,6 +98,7 @@ pub(crate) fn json(rows: &[Row]) -> String {
             Goal::No => "null".to_owned(),
             Goal::AtMost(most) => format!(r#"{{"at_most":{most}}}"#),
             Goal::AtLeast(least) => format!(r#"{{"at_least":{least}}}"#),
+            Goal::Over(over, most) => format!(r#"{{"over":{over:.4},"at_most_over":{most}}}"#),
         };
         format!(
             r#"{{"name":"{}","nanoseconds":{nanoseconds},"beside":"{}","ratio":{ratio},"goal":{goal},"met":{met},"note":"{}"}}"#,
@@ -127,6 +132,8 @@ mod tests {
         assert_eq!(row(1.8, Goal::AtLeast(1.8)).met(), Some(true));
         assert_eq!(row(1.7, Goal::AtLeast(1.8)).met(), Some(false));
         assert_eq!(row(9.0, Goal::No).met(), None);
+        assert_eq!(row(9.0, Goal::Over(8.0, 8.0)).met(), Some(true));
+        assert_eq!(row(1.0, Goal::Over(8.01, 8.0)).met(), Some(false));
     }
 
     #[test]
