@@ -115,7 +115,7 @@ pub(super) fn dropped<T: Target>(rig: &Rig<'_, T>) -> Outcome {
             .try_begin(Access::Read, stream.id())
             .demand("a ticket")?;
         {
-            let mut write = pin!(tensor.when_ready().write(0, b"XXXX"));
+            let mut write = pin!(tensor.when_ready().write(0, b"late"));
             let mut fill = pin!(tensor.when_ready().fill(0));
             let mut copy = pin!(tensor.when_ready().copy_from(&other));
             for _ in 0..polls {
