@@ -219,3 +219,32 @@ fn only_a_wait_that_sleeps_is_announced() {
     let (outcome, slept) = Turn::new(&fence, Claim::HostRead).wait(&clock, None, announce);
     assert_eq!((outcome, slept), (Ok(()), Some(())));
 }
+
+/// One more of what is granted passes who waits for it, and nothing else; and it is counted like any other.
+#[test]
+fn what_is_granted_is_granted_again_before_those_who_wait() {
+    let streams = Streams::claim();
+    for claim in [
+        Claim::DeviceRead(streams.a()),
+        Claim::DeviceWrite(streams.a()),
+    ] {
+        let fence = Fence::<Critical>::new();
+        fence.try_begin(claim).unwrap();
+        let mut writer = Task::new(&fence, Claim::HostWrite);
+        assert_eq!(writer.poll(), Poll::Pending);
+        assert_eq!(fence.try_begin(claim), Err(Refusal::Held));
+        for _ in 1..63 {
+            fence.again(claim).unwrap();
+        }
+        let full = fence.word.load();
+        assert_eq!(fence.again(claim), Err(Refusal::Full(63)));
+        assert_eq!(fence.word.load(), full);
+        for _ in 0..63 {
+            assert_eq!(writer.poll(), Poll::Pending);
+            fence.end(claim);
+        }
+        assert_eq!(writer.poll(), READY);
+        fence.end(Claim::HostWrite);
+        assert_eq!(fence.idle(), Ok(()));
+    }
+}
