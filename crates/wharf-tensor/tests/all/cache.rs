@@ -6,17 +6,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 
 use crate::common::Books;
 use wharf_backend::{
     AllocError, AllocHint, Caps, Census, Header, Heap, IoDirection, MemBackend, Place,
 };
 use wharf_engine::{
-    Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault, Lent, Operand,
-    Returned, Sequence, Stream, StreamId, SubmitError,
+    Command, DescriptorQueue, Fault, KernelFault, Lent, Operand, Stream, SubmitError,
 };
-use wharf_sync::{SyncPolicy, Unsync};
+use wharf_sync::Unsync;
 use wharf_tensor::{Access, Launch, LaunchError, Parts, Tensor, TensorError, Tickets, WaitError};
 
 /// One call of a hook: before or after, where, how long, which way.
@@ -191,41 +189,8 @@ impl Dma {
     }
 }
 
-// SAFETY: it touches no operand, only the copies that stand for the memory; the queue keeps the cargo and hands out
-// one job at a time, in order; the stream is claimed.
-unsafe impl Engine for Dma {
-    type Policy = Unsync;
-    type Cargo = Tickets<Cold>;
-    fn stream(&self) -> StreamId {
-        self.stream.id()
-    }
-    unsafe fn submit(
-        &self,
-        descriptor: Descriptor,
-        cargo: Tickets<Cold>,
-    ) -> Result<Sequence, Returned<Tickets<Cold>, SubmitError>> {
-        self.queue.push(descriptor, cargo)
-    }
-    fn poll(
-        &self,
-        sequence: Sequence,
-        waker: Option<&Waker>,
-    ) -> Poll<Option<Completion<Tickets<Cold>>>> {
-        self.queue.poll(sequence, waker)
-    }
-    fn detach(&self, sequence: Sequence) {
-        self.queue.detach(sequence);
-    }
-    fn abort(&self, sequence: Sequence) {
-        self.queue.abort(sequence);
-    }
-    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
-        self.queue.outstanding()
-    }
-    fn completed(&self) -> &<Unsync as SyncPolicy>::Event {
-        self.queue.completed()
-    }
-}
+// SAFETY: it touches no operand, only the copies that stand for the memory; the stream is claimed.
+unsafe_engine! { [] Dma, Cold }
 
 struct Bench {
     cached: Arc<Cached>,

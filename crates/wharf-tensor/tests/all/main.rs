@@ -2,6 +2,7 @@
 //! mutant. The models for loom are programs of their own.
 #![cfg(all(feature = "std", feature = "critical-section"))]
 
+#[macro_use]
 mod common;
 
 mod attach;

@@ -1,11 +1,14 @@
 //! Copies between two devices that do not reach each other, by their engines and through memory of the host: two test
-//! engines that work one step whenever somebody waits.
+//! engines that work one step whenever somebody waits. Here is their bench, and the copies that block.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::Poll;
+
+mod awaited;
+mod lines;
 
 use crate::common::hands::Hands;
 use crate::common::tasks::Task;
@@ -13,11 +16,8 @@ use crate::common::{Books, Device};
 use wharf_backend::{
     AllocError, AllocHint, Caps, Census, Header, Heap, IoDirection, MemBackend, Place,
 };
-use wharf_engine::{
-    Command, Completion, Descriptor, DescriptorQueue, Engine, Fault, KernelFault, Operand,
-    Returned, Sequence, Stream, StreamId, SubmitError,
-};
-use wharf_sync::{Critical, SyncPolicy};
+use wharf_engine::{Command, DescriptorQueue, Fault, KernelFault, Operand, Stream, SubmitError};
+use wharf_sync::Critical;
 use wharf_tensor::{
     Access, CopyError, CopyFault, LaunchError, NoTrace, Parts, Tensor, TensorError, Tickets,
     WaitError,
@@ -86,41 +86,8 @@ impl Mover {
     }
 }
 
-// SAFETY: operands are touched in `step` only, while their job exists; the queue keeps the cargo until then
-// and hands out one job at a time, in order; the stream is claimed.
-unsafe impl Engine for Mover {
-    type Policy = Critical;
-    type Cargo = Tickets<Mixed>;
-    fn stream(&self) -> StreamId {
-        self.stream.id()
-    }
-    unsafe fn submit(
-        &self,
-        descriptor: Descriptor,
-        cargo: Tickets<Mixed>,
-    ) -> Result<Sequence, Returned<Tickets<Mixed>, SubmitError>> {
-        self.queue.push(descriptor, cargo)
-    }
-    fn poll(
-        &self,
-        sequence: Sequence,
-        waker: Option<&Waker>,
-    ) -> Poll<Option<Completion<Tickets<Mixed>>>> {
-        self.queue.poll(sequence, waker)
-    }
-    fn detach(&self, sequence: Sequence) {
-        self.queue.detach(sequence);
-    }
-    fn abort(&self, sequence: Sequence) {
-        self.queue.abort(sequence);
-    }
-    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
-        self.queue.outstanding()
-    }
-    fn completed(&self) -> &<Critical as SyncPolicy>::Event {
-        self.queue.completed()
-    }
-}
+// SAFETY: operands are touched in `step` only, while their job exists; the stream is claimed.
+unsafe_engine! { [] Mover, Mixed }
 
 /// Two devices, an engine for each, and a source and a destination in the middle of more.
 struct Bench {
@@ -191,6 +158,31 @@ impl Bench {
         assert!(self.engines.iter().all(idle), "nothing is under way");
         assert_eq!(self.around[0].try_fill(0), Ok(()), "nobody has the source");
     }
+}
+
+/// The same copy as a task.
+fn awaited<'b>(bench: &'b Bench, bounce: &'b Tensor<Mixed>) -> Task<'b, Result<(), CopyError>> {
+    let [reader, writer] = &bench.engines;
+    let copy =
+        bench
+            .destination
+            .copy_through_when_ready(&bench.source, bounce, &**reader, &**writer);
+    Task::new(copy)
+}
+
+/// Polls, and steps the engines by turns in between, until it is ready; how often it was pending.
+fn steps(
+    bench: &Bench,
+    task: &mut Task<'_, Result<(), CopyError>>,
+) -> (usize, Result<(), CopyError>) {
+    for pending in 0.. {
+        if let Poll::Ready(copied) = task.poll() {
+            return (pending, copied);
+        }
+        assert!(pending < 1000, "it gets nowhere");
+        bench.engines[pending % 2].step();
+    }
+    unreachable!()
 }
 
 #[test]
@@ -492,307 +484,5 @@ fn what_does_not_fit_is_told_before_anything_moves() {
             error: TensorError::Placeholder { .. }
         })
     ));
-    bench.assert_arrived(0);
-}
-
-/// The heap, whose lines of eight bytes are maintained if it says so, and which ways so far.
-struct Lines(Heap<Critical>, Mutex<Vec<IoDirection>>, bool);
-
-impl Lines {
-    fn new() -> Self {
-        Self(Heap::new(), Mutex::default(), true)
-    }
-}
-
-// SAFETY: the heap's segments, whatever is claimed of their lines.
-unsafe impl MemBackend for Lines {
-    type Policy = Critical;
-    fn vend(&self, size: usize, hint: AllocHint) -> Option<NonNull<Header<Critical>>> {
-        self.0.vend(size, hint)
-    }
-    fn refusal(&self, size: usize, hint: AllocHint) -> AllocError {
-        self.0.refusal(size, hint)
-    }
-    unsafe fn reclaim(&self, header: NonNull<Header<Critical>>) {
-        // SAFETY: as the caller promises.
-        unsafe { self.0.reclaim(header) }
-    }
-    unsafe fn place(&self, header: NonNull<Header<Critical>>) -> Place {
-        // SAFETY: as the caller promises.
-        unsafe { self.0.place(header) }
-    }
-    fn may_own(&self, header: NonNull<Header<Critical>>) -> bool {
-        self.0.may_own(header)
-    }
-    fn caps(&self) -> Caps {
-        let mut caps = self.0.caps();
-        caps.set(Caps::NEEDS_CACHE_OPS, self.2);
-        caps
-    }
-    unsafe fn before_io(
-        &self,
-        _: NonNull<Header<Critical>>,
-        _: usize,
-        _: usize,
-        direction: IoDirection,
-    ) {
-        self.1.lock().unwrap().push(direction);
-    }
-    fn alignment(&self) -> usize {
-        8
-    }
-    fn max_segment_size(&self) -> usize {
-        self.0.max_segment_size()
-    }
-    fn census(&self) -> Census {
-        self.0.census()
-    }
-    fn name(&self) -> &'static str {
-        "lines"
-    }
-}
-
-#[test]
-fn a_bounce_is_cut_between_cache_lines_or_not_at_all() {
-    // From, length, and the pieces of 12 bytes: the first half ends with a line, and the smaller half counts.
-    for (from, size, pieces) in [(4, 20, 3), (0, 32, 1), (0, 16, 2), (1, 7, 2), (3, 10, 3)] {
-        let bench = Bench::new(12);
-        let memory: Memory = Arc::new(Lines::new());
-        let segment = Tensor::alloc(&bench.target, memory.clone(), 64).unwrap();
-        let bounce = segment.slice(from..from + size).unwrap();
-        bench.run();
-        assert_eq!(bench.copy(&bounce), Ok(()), "{size} from {from}");
-        bench.assert_arrived(12);
-        let jobs = bench.engines.each_ref().map(|engine| engine.jobs.get());
-        assert_eq!(jobs, [pieces; 2], "{size} from {from}");
-    }
-}
-
-#[test]
-fn the_one_engine_writes_the_bounce_and_the_other_reads_it() {
-    use IoDirection::{CpuToDevice, DeviceToCpu};
-    let bench = Bench::new(12);
-    let lines = Arc::new(Lines::new());
-    let memory: Memory = lines.clone();
-    let bounce = Tensor::alloc(&bench.target, memory.clone(), 16).unwrap();
-    bench.run();
-    assert_eq!(bench.copy(&bounce), Ok(()));
-    // Before a device writes, lines go both ways; before it reads, they go to it. Two pieces, of eight bytes and of four.
-    let piece = [CpuToDevice, DeviceToCpu, CpuToDevice];
-    assert_eq!(*lines.1.lock().unwrap(), [piece, piece].concat());
-
-    // Where the backend does not ask for it, there is none.
-    let bench = Bench::new(12);
-    let lines = Arc::new(Lines(Heap::new(), Mutex::default(), false));
-    let memory: Memory = lines.clone();
-    let bounce = Tensor::alloc(&bench.target, memory.clone(), 16).unwrap();
-    bench.run();
-    assert_eq!(bench.copy(&bounce), Ok(()));
-    assert_eq!(*lines.1.lock().unwrap(), []);
-}
-
-/// The same copy as a task.
-fn awaited<'b>(bench: &'b Bench, bounce: &'b Tensor<Mixed>) -> Task<'b, Result<(), CopyError>> {
-    let [reader, writer] = &bench.engines;
-    let copy =
-        bench
-            .destination
-            .copy_through_when_ready(&bench.source, bounce, &**reader, &**writer);
-    Task::new(copy)
-}
-
-/// Polls, and steps the engines by turns in between, until it is ready; how often it was pending.
-fn steps(
-    bench: &Bench,
-    task: &mut Task<'_, Result<(), CopyError>>,
-) -> (usize, Result<(), CopyError>) {
-    for pending in 0.. {
-        if let Poll::Ready(copied) = task.poll() {
-            return (pending, copied);
-        }
-        assert!(pending < 1000, "it gets nowhere");
-        bench.engines[pending % 2].step();
-    }
-    unreachable!()
-}
-
-#[test]
-fn an_awaited_copy_does_what_a_blocking_one_does() {
-    for len in [0, 1, 7, 8, 9, 40] {
-        for size in [1, 2, 3, 8, 16, 100] {
-            let bench = Bench::new(len);
-            let bounce = bench.bounce(size);
-            let (_, copied) = steps(&bench, &mut awaited(&bench, &bounce));
-            assert_eq!(copied, Ok(()), "{len} through {size}");
-            bench.assert_arrived(len);
-            assert_eq!(bounce.try_fill(0), Ok(()), "whole again");
-            let half = if size < 2 { size } else { size / 2 };
-            let jobs = bench.engines.each_ref().map(|engine| engine.jobs.get());
-            assert_eq!(jobs, [len.div_ceil(half); 2], "{len} through {size}");
-        }
-    }
-}
-
-#[test]
-fn an_awaited_copy_that_fails_has_nothing_under_way_and_says_how_much_has_arrived() {
-    for engine in 0..2 {
-        for nth in 1..=4 {
-            let bench = Bench::new(10);
-            bench.engines[engine].fails.set(nth);
-            let bounce = bench.bounce(6);
-            let (_, failed) = steps(&bench, &mut awaited(&bench, &bounce));
-            let done = 3 * (nth - 1);
-            let expected = CopyError {
-                done,
-                len: 10,
-                cause: CopyFault::Wait(WaitError::Fault(FAULT)),
-            };
-            assert_eq!(failed, Err(expected), "{engine} {nth}");
-            bench.assert_arrived(done);
-            assert_eq!(bounce.try_fill(0), Ok(()));
-        }
-        // Closed after so many polls.
-        let bench = Bench::new(10);
-        let bounce = bench.bounce(6);
-        let (pending, _) = steps(&bench, &mut awaited(&bench, &bounce));
-        for after in 0..pending {
-            let bench = Bench::new(10);
-            let bounce = bench.bounce(6);
-            let mut task = awaited(&bench, &bounce);
-            for step in 0..after {
-                task.waits();
-                bench.engines[step % 2].step();
-            }
-            bench.engines[engine].queue.close();
-            let copied = steps(&bench, &mut task).1;
-            drop(task);
-            let done = copied.map_or_else(|failed| failed.done, |()| 10);
-            // After the last piece was handed over, a close comes too late.
-            assert!(after > 0 || done == 0, "{done}");
-            assert!(done < 10 || copied.is_ok());
-            bench.assert_arrived(done);
-            assert_eq!(bounce.try_fill(0), Ok(()));
-        }
-    }
-}
-
-#[test]
-fn an_awaited_copy_may_be_dropped_at_every_poll() {
-    // A bounce that is cut, and one that cannot be.
-    for size in [6, 1] {
-        let mut at_last = false;
-        for polls in 0.. {
-            let bench = Bench::new(10);
-            let bounce = bench.bounce(size);
-            let mut task = awaited(&bench, &bounce);
-            for step in 0..polls {
-                if task.poll().is_ready() {
-                    at_last = true;
-                    break;
-                }
-                bench.engines[step % 2].step();
-            }
-            drop(task);
-            // What is under way has memory of its own accord, and keeps others out of it.
-            let under_way = bench.engines.each_ref().map(|engine| engine.queue.in_use());
-            assert!(under_way.iter().sum::<usize>() <= 2);
-            let storage = |tensor: &Tensor<Mixed>| tensor.storage_id().unwrap();
-            let (source, destination) = (storage(&bench.source), storage(&bench.destination));
-            let taken = |busy: usize, storage| match busy {
-                0 => Ok(()),
-                _ => Err(TensorError::WouldBlock { storage }),
-            };
-            assert_eq!(bench.source.try_write(0, &[]), taken(under_way[0], source));
-            assert_eq!(
-                bench.destination.try_read(0, &mut []),
-                taken(under_way[1], destination)
-            );
-            let jobs = bench.engines.each_ref().map(|engine| engine.jobs.get());
-            for engine in &bench.engines {
-                engine.step();
-                engine.step();
-            }
-            // They run to their ends, and none comes after them.
-            for (engine, (jobs, busy)) in bench.engines.iter().zip(jobs.iter().zip(under_way)) {
-                assert_eq!(engine.jobs.get(), jobs + busy);
-            }
-            let half = if size < 2 { size } else { size / 2 };
-            let done = (bench.engines[1].jobs.get() * half).min(10);
-            bench.assert_arrived(done);
-            assert_eq!(bounce.try_fill(0), Ok(()), "whole again");
-            if at_last {
-                assert_eq!(done, 10);
-                break;
-            }
-            // Once more, and to its end.
-            bench.source.write(0, &ramp(10)).unwrap();
-            assert_eq!(steps(&bench, &mut awaited(&bench, &bounce)).1, Ok(()));
-            bench.assert_arrived(10);
-        }
-    }
-}
-
-#[test]
-fn an_awaited_copy_waits_for_one_tensor_and_keeps_nobody_from_the_other() {
-    for waits_for_source in [true, false] {
-        let bench = Bench::new(8);
-        let bounce = bench.bounce(4);
-        let stream = Stream::claim().unwrap();
-        let (busy, free) = if waits_for_source {
-            (&bench.source, &bench.destination)
-        } else {
-            (&bench.destination, &bench.source)
-        };
-        let ticket = busy.begin(Access::Write, stream.id()).unwrap();
-        let mut task = awaited(&bench, &bounce);
-        task.waits();
-        assert_eq!(free.try_write(0, &[]), Ok(()));
-        assert_eq!(bounce.try_write(0, &[]), Ok(()), "not cut yet");
-        drop(task);
-        assert_eq!(bounce.try_fill(0), Ok(()));
-        let mut task = awaited(&bench, &bounce);
-        task.waits();
-        drop(ticket);
-        assert_eq!(task.woken(), 1);
-        assert_eq!(steps(&bench, &mut task).1, Ok(()));
-        drop(task);
-        bench.assert_arrived(8);
-    }
-}
-
-#[test]
-fn what_does_not_fit_is_told_to_the_task_too() {
-    let bench = Bench::new(8);
-    let [reader, writer] = bench.engines.each_ref().map(|engine| &**engine);
-    let bounce = bench.bounce(4);
-    let copy = |to: &Tensor<Mixed>, from: &Tensor<Mixed>, bounce: &Tensor<Mixed>| {
-        let mut task = Task::new(to.copy_through_when_ready(from, bounce, reader, writer));
-        let refused = task.done().unwrap_err();
-        assert_eq!((refused.done, refused.len), (0, to.len()));
-        refused.cause
-    };
-    let (to, from) = (&bench.destination, &bench.source);
-    let mismatch = TensorError::LengthMismatch {
-        destination: 8,
-        source: 7,
-    };
-    let short = from.slice(1..).unwrap();
-    assert_eq!(copy(to, &short, &bounce), CopyFault::Tensor(mismatch));
-    let (low, high) = (from.slice(..4).unwrap(), from.slice(4..).unwrap());
-    let storage = from.storage_id().unwrap();
-    let same = CopyFault::SameStorage { storage };
-    assert_eq!(copy(&low, &high, &bounce), same);
-    let bounds = TensorError::OutOfBounds {
-        offset: 0,
-        len: 1,
-        size: 0,
-    };
-    let none = bounce.slice(..0).unwrap();
-    assert_eq!(copy(to, from, &none), CopyFault::Tensor(bounds));
-    let guard = bounce.lend().unwrap();
-    let storage = bounce.storage_id().unwrap();
-    let guarded = CopyFault::Tensor(TensorError::Guarded { storage });
-    assert_eq!(copy(to, from, &bounce), guarded);
-    drop(guard);
     bench.assert_arrived(0);
 }

@@ -2,6 +2,53 @@
 //! reach, an engine that works when it is told to, and a sink that remembers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+/// Makes an engine of what has a `queue` of descriptors and a `stream`. Who uses it argues for what the queue does not see: that operands are
+/// touched only while their job exists, and that nobody else has the stream. The queue keeps the cargo until then, and hands out one
+/// job at a time, in order.
+macro_rules! unsafe_engine {
+    ([$($generics:tt)*] $engine:ty, $target:ty) => {
+        // SAFETY: the queue's part as above; the rest where it is used.
+        unsafe impl<$($generics)*> ::wharf_engine::Engine for $engine {
+            type Policy = <$target as ::wharf_tensor::Target>::Policy;
+            type Cargo = ::wharf_tensor::Tickets<$target>;
+            fn stream(&self) -> ::wharf_engine::StreamId {
+                self.stream.id()
+            }
+            unsafe fn submit(
+                &self,
+                descriptor: ::wharf_engine::Descriptor,
+                cargo: Self::Cargo,
+            ) -> Result<
+                ::wharf_engine::Sequence,
+                ::wharf_engine::Returned<Self::Cargo, ::wharf_engine::SubmitError>,
+            > {
+                self.queue.push(descriptor, cargo)
+            }
+            fn poll(
+                &self,
+                sequence: ::wharf_engine::Sequence,
+                waker: Option<&::std::task::Waker>,
+            ) -> ::std::task::Poll<Option<::wharf_engine::Completion<Self::Cargo>>> {
+                self.queue.poll(sequence, waker)
+            }
+            fn detach(&self, sequence: ::wharf_engine::Sequence) {
+                self.queue.detach(sequence);
+            }
+            fn abort(&self, sequence: ::wharf_engine::Sequence) {
+                self.queue.abort(sequence);
+            }
+            fn outstanding(
+                &self,
+            ) -> Option<::std::ops::RangeInclusive<::wharf_engine::Sequence>> {
+                self.queue.outstanding()
+            }
+            fn completed(&self) -> &<Self::Policy as ::wharf_sync::SyncPolicy>::Event {
+                self.queue.completed()
+            }
+        }
+    };
+}
+
 pub(crate) mod hands;
 pub(crate) mod tasks;
 
@@ -11,16 +58,13 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Wake, Waker};
+use std::task::Wake;
 
 use wharf_backend::{
     AllocError, AllocHint, Caps, Census, DeviceAddress, Header, MemBackend, MemSpace, Place,
     TransferError,
 };
-use wharf_engine::{
-    Completion, Descriptor, DescriptorQueue, Engine, Job, Returned, Sequence, Stream, StreamId,
-    SubmitError, run_on_host,
-};
+use wharf_engine::{DescriptorQueue, Job, Stream, run_on_host};
 use wharf_source::{BlockSource, HeapSource, SourceError};
 use wharf_sync::SyncPolicy;
 use wharf_tensor::{Target, Tickets, TraceEvent, TraceKind, TracePhase, TraceSink};
@@ -320,41 +364,8 @@ impl<T: Target, const SLOTS: usize> Stepped<T, SLOTS> {
     }
 }
 
-// SAFETY: operands are touched in `step` only, while their job exists; the queue keeps the cargo until then
-// and hands out one job at a time, in order; the stream is claimed.
-unsafe impl<T: Target, const SLOTS: usize> Engine for Stepped<T, SLOTS> {
-    type Policy = T::Policy;
-    type Cargo = Tickets<T>;
-    fn stream(&self) -> StreamId {
-        self.stream.id()
-    }
-    unsafe fn submit(
-        &self,
-        descriptor: Descriptor,
-        cargo: Tickets<T>,
-    ) -> Result<Sequence, Returned<Tickets<T>, SubmitError>> {
-        self.queue.push(descriptor, cargo)
-    }
-    fn poll(
-        &self,
-        sequence: Sequence,
-        waker: Option<&Waker>,
-    ) -> Poll<Option<Completion<Tickets<T>>>> {
-        self.queue.poll(sequence, waker)
-    }
-    fn detach(&self, sequence: Sequence) {
-        self.queue.detach(sequence);
-    }
-    fn abort(&self, sequence: Sequence) {
-        self.queue.abort(sequence);
-    }
-    fn outstanding(&self) -> Option<std::ops::RangeInclusive<Sequence>> {
-        self.queue.outstanding()
-    }
-    fn completed(&self) -> &<T::Policy as SyncPolicy>::Event {
-        self.queue.completed()
-    }
-}
+// SAFETY: operands are touched in `step` only, while their job exists; the stream is claimed.
+unsafe_engine! { [T: Target, const SLOTS: usize] Stepped<T, SLOTS>, T }
 
 /// A sink that remembers everything.
 #[derive(Debug, Default)]
