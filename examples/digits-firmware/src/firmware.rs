@@ -12,7 +12,7 @@ use wharf_backend::{MemBackend, StaticPool};
 use wharf_engine::{CpuEngine, Stream, TooManyStreams};
 use wharf_source::StaticPoolSource;
 use wharf_sync::Critical;
-use wharf_tensor::{Firmware, Tickets};
+use wharf_tensor::{Firmware, Tensor, Tickets};
 
 /// The model and its test set, packed by the build script, in flash.
 static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/digits.image"));
@@ -21,6 +21,9 @@ static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/digits.image"));
 type Blocks = StaticPoolSource<Critical, 512, 2>;
 /// What tensors of this board are made of.
 type Board = Firmware<Critical, Blocks>;
+// What `Firmware` and `docs/memory.md` say of a Cortex-M3.
+const _: () = assert!(Tensor::<Board>::CONTROL_BLOCK.size() == 96);
+const _: () = assert!(Tensor::<Board>::IDENTITY_BLOCK.size() == 128);
 
 static BLOCKS: Blocks = Blocks::new();
 static WEIGHTS: StaticPool<Critical, { Network::<Board>::BYTES }, 1> = StaticPool::new();

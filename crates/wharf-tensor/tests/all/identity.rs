@@ -259,6 +259,18 @@ fn out_of_memory_says_for_which_tensor() {
     assert_eq!(TensorError::from(refused), error);
 }
 
+/// What `Firmware` and `docs/memory.md` say; `digits-firmware` asserts the same of a Cortex-M3.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_blocks_of_a_firmwares_tensors_are_as_large_as_the_pages_say() {
+    type Board = Firmware<Critical, StaticPoolSource<Critical, { 1 << 10 }, 2>>;
+    let sizes = [
+        Tensor::<Board>::CONTROL_BLOCK.size(),
+        Tensor::<Board>::IDENTITY_BLOCK.size(),
+    ];
+    assert_eq!(sizes, [160, 232]);
+}
+
 #[test]
 fn a_static_name_takes_a_block_of_the_size_that_is_told() {
     const CONTROL: usize = Tensor::<Board>::CONTROL_BLOCK.size();
